@@ -17,9 +17,10 @@ from verism.records import AnswerNeed, DepthNeed, DetectionNeed, EmbeddingNeed, 
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.scene_renderer import MATERIALS, PAINTS
 from verism.suites.catalogue import make_suite
+from verism.suites.compbench import suite as suite_module
 from verism.suites.compbench.layout import displaced, file_name, read_images
 from verism.suites.compbench.own_prompts import COLORS, MODELLED, SHAPES, TEXTURES, THINGS, own_prompts
-from verism.suites.compbench.phrases import parse_tokens, read_phrases, write_phrases
+from verism.suites.compbench.phrases import Parsed, parse_tokens, read_phrases, write_phrases
 from verism.suites.compbench.prompts import Asked, read_category, structure_limits, structure_problem
 from verism.suites.compbench.suite import PROTOCOLS, CompBench
 from verism.suites.compbench.vocabulary import CATEGORIES, has_exact_label
@@ -154,7 +155,36 @@ def test_older_files_of_colours_and_actions_are_known(data, phrases, tmp_path):
     assert not older.altered
 
 
-def test_phrases_are_asked_for_where_they_are_needed(data, phrases):
+class Halves:
+    name = "halves 1.0"
+
+    def parse(self, text):
+        return Parsed(phrases=tuple(text.split(" and ")), parser=self.name)
+
+
+def test_phrases_lie_beside_the_prompts_or_come_from_the_usual_parser(data, phrases, tmp_path, monkeypatch):
+    asked = {"prompts": tmp_path, "categories": ["color"]}
+    (tmp_path / "color_val.txt").write_bytes((data / "color_val.txt").read_bytes())
+    named = []
+    monkeypatch.setattr(suite_module, "make_parser", lambda name: named.append(name) or Halves())
+    parsed = CompBench.make(asked)
+    assert named == ["spacy:en_core_web_sm"]
+    assert parsed.parser == "halves 1.0"
+    (tmp_path / "phrases.jsonl").write_bytes(phrases.read_bytes())
+    beside = CompBench.make(asked)
+    assert beside.parser.startswith("by hand (phrases.jsonl")
+    assert [e.phrases for _, e in beside.asked] == [e.phrases for _, e in parsed.asked]
+    assert len(named) == 1
+
+
+def nobody(name):
+    raise UsageError(f"no {name}")
+
+
+def test_phrases_are_asked_for_where_they_are_needed(data, phrases, monkeypatch):
+    monkeypatch.setattr(suite_module, "make_parser", nobody)
+    with pytest.raises(UsageError, match="no spacy:x"):
+        CompBench.make({"prompts": data, "parser": "spacy:x"})
     with pytest.raises(UsageError, match=r"color, shape, texture, complex prompts .* --phrases FILE .* --category"):
         CompBench.make({"prompts": data})
     with pytest.raises(UsageError, match="either --phrases or --parser"):

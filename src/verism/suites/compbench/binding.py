@@ -35,7 +35,7 @@ def question_of(phrase: str) -> str:
     >>> question_of("A red car (old)")
     'a red car old?'
     """
-    return f"{' '.join(REMOVED.sub(' ', phrase.lower()).split())}?"
+    return REMOVED.sub("", f"{phrase.lower()}?")
 
 
 def released_phrases(phrases: Sequence[str], *, np_num: int = NP_NUM, filtered: bool = True) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from verism.errors import UsageError
+from verism.errors import UsageError, VerismError
 from verism.records import (
     AnswerNeed,
     DepthNeed,
@@ -175,8 +175,18 @@ class CompBench(Suite):
         ),
         Option("split", str, choices=SPLITS, help="Prompts of this split; results are on val.", default="val"),
         Option("own", bool, help="The files hold other prompts than the released ones, on purpose.", default="false"),
-        Option("phrases", Path, help="File of noun phrases, as verism compbench phrases writes it."),
-        Option("parser", str, help="Parser of noun phrases, instead: spacy:PIPELINE."),
+        Option(
+            "phrases",
+            Path,
+            help="File of noun phrases, as verism compbench phrases writes it.",
+            default="phrases.jsonl beside the prompts",
+        ),
+        Option(
+            "parser",
+            str,
+            help="Parser of noun phrases, instead: spacy:PIPELINE.",
+            default="spacy:en_core_web_sm where it is installed",
+        ),
         Option(
             "levels",
             str,
@@ -314,7 +324,7 @@ class CompBench(Suite):
         ]
         chosen = {prompt_id for prompt_id, _ in _limited(every, limit, seed)}
         kept = [(prompt_id, each) for prompt_id, each in every if prompt_id in chosen]
-        parsed, parser_name = _parsed([each for _, each in kept], phrases, parser)
+        parsed, parser_name = _parsed([each for _, each in kept], phrases, parser, prompts)
         asked = tuple(
             zip([prompt_id for prompt_id, _ in kept], with_phrases([e for _, e in kept], parsed), strict=True)
         )
@@ -550,6 +560,8 @@ class CompBench(Suite):
         return compbench_sections(evidence)
 
 
+USUAL_PARSER = "spacy:en_core_web_sm"
+PHRASES_FILE = "phrases.jsonl"
 LEVEL_CHOICES = ("1", "2", "3", "4", "5")
 STRINGS = ("yes", "no")
 
@@ -590,21 +602,30 @@ def _read(
     return read, altered, {path.name: file_hash(path) for path in paths}
 
 
-def _parsed(asked: Sequence[Asked], phrases: Path | None, parser: str | None) -> tuple[dict[str, Parsed], str]:
-    """Noun phrases of the prompts that take them, and who parsed.
+def _parsed(
+    asked: Sequence[Asked], phrases: Path | None, parser: str | None, folder: Path | None
+) -> tuple[dict[str, Parsed], str]:
+    """Noun phrases of the prompts that take them, and who parsed: the file or parser named, else a file beside the
+    prompts, else the usual parser where it is installed.
 
     Raises:
-        UsageError: neither file nor parser, and they are needed.
+        UsageError: none of these, and they are needed.
     """
     wanted = [each for each in asked if needs_phrases(each)]
     if not wanted:
         return {}, ""
+    if phrases is None and parser is None and folder is not None and (folder / PHRASES_FILE).is_file():
+        phrases = folder / PHRASES_FILE
     if phrases is not None:
         found = read_phrases(phrases)
         names = dict.fromkeys(found[e.text].parser for e in wanted if e.text in found)
         return found, f"{', '.join(names)} ({phrases.name}, {file_hash(phrases)[:12]})"
-    if parser is not None:
-        made = make_parser(parser)
+    try:
+        made = make_parser(parser or USUAL_PARSER)
+    except VerismError:
+        if parser is not None:
+            raise
+    else:
         return {each.text: made.parse(each.text) for each in wanted}, made.name
     needed = ", ".join(dict.fromkeys(each.category for each in wanted))
     raise UsageError(
