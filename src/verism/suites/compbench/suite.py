@@ -73,6 +73,12 @@ __all__ = ["CompBench"]
 
 PROTOCOLS = ("revised", "released", "paper")
 OWN = "own"
+TITLES: Mapping[str, str] = {
+    "color": "colour",
+    "spatial": "spatial (2D)",
+    "3d_spatial": "spatial (3D)",
+    "non_spatial": "non-spatial",
+}
 ROLES: Mapping[str, tuple[str, ...]] = {
     "color": ("vqa",),
     "shape": ("vqa",),
@@ -261,10 +267,8 @@ class CompBench(Suite):
         rows=(*(Row(name, ("category",)) for name in SCORED), Row("accuracy", ("category",))),
         detail=("relation",),
         names={
-            "category=color": "colour",
-            "category=spatial": "spatial (2D)",
-            "category=3d_spatial": "spatial (3D)",
-            "category=non_spatial": "non-spatial",
+            **{f"category={name}": title for name, title in TITLES.items()},
+            **{f"category={OWN} {name}": f"{OWN} {title}" for name, title in TITLES.items()},
             "seen": "pair in training prompts",
             "route": "list of complex prompts",
             "phrases": "noun phrases",
@@ -310,7 +314,8 @@ class CompBench(Suite):
         if phrases is not None and parser is not None:
             raise UsageError("give either --phrases or --parser: noun phrases are listed in a file, or parsed")
         by_category: dict[str, list[Asked]] = {c: [] for c in CATEGORIES if c in categories}
-        altered, files = "", {}
+        altered = ""
+        files: dict[str, str] = {}
         if prompts is None:
             for each in own_prompts(categories):
                 by_category[each.category].append(each)
