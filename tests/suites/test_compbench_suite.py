@@ -405,6 +405,17 @@ def test_boxes_count_above_a_threshold_in_pixels_of_the_detector():
     )
 
 
+def test_names_that_the_detector_may_not_know_are_told():
+    asked = Asked(category="spatial", text="t", index=0, relation="near", names=("dog", "wallet"))
+    suite = one_prompt(asked)
+    rows = [LOOKED, {**box("dog", 0, 0, 10, 10), "class_scores": [0.9, 0.0]}]
+    [line] = [line for line in suite.remarks(observed_of(suite, detections=rows)) if "no confidence" in line]
+    assert "1 of 2 names in any image (wallet)" in line
+    assert "1 prompts cannot score" in line
+    known = [LOOKED, {**box("dog", 0, 0, 10, 10), "class_scores": [0.9, 0.01]}]
+    assert not [line for line in suite.remarks(observed_of(suite, detections=known)) if "no confidence" in line]
+
+
 def test_swapped_depth_is_a_rule():
     asked = Asked(category="3d_spatial", text="t", index=0, relation="in front of", names=("dog", "cat"))
     suite = one_prompt(asked)

@@ -446,13 +446,7 @@ class CompBench(Suite):
 
     def _labels(self) -> Iterable[str]:
         """What a detector is asked for, each once, in a fixed order."""
-        names: dict[str, None] = {}
-        for _, each in self.asked:
-            if each.category in ("spatial", "3d_spatial", "complex"):
-                names |= dict.fromkeys(detector_name(name) for name in each.names or ())
-            elif each.category == "numeracy":
-                names |= dict.fromkeys(RENAMED.get(name, name) for name, _ in each.numbers)
-        return sorted(names)
+        return sorted({name for _, each in self.asked for name in _looked_for(each)})
 
     def _texts(self) -> Iterable[str]:
         """Texts that images are held against, each once."""
@@ -551,12 +545,36 @@ class CompBench(Suite):
                     f"{', '.join(of_role)}: judged by {judge}, not by {published} as published; not comparable with "
                     "published numbers under any protocol"
                 )
+        lines += self._never_seen(observed)
         tokens = observed.observations.get("token_probabilities")
         if asked & {*BOUND, "complex"} and "answers" in observed.observations and (tokens is None or tokens.is_empty()):
             lines.append(
                 "the VQA judge gives no probabilities of single words: under paper its normalised ones were taken"
             )
         return lines
+
+    def _never_seen(self, observed: Observed) -> list[str]:
+        """A line on names to which the detector gave no confidence in any box: it may not know them at all."""
+        rows = observed.observations.get(TABLES["detector"])
+        if rows is None or rows.is_empty() or rows["judge"][0] == "truth":
+            return []
+        import polars as pl
+
+        labels = sorted(self._labels())
+        of_label = [
+            pl.col("class_scores").list.get(number, null_on_oob=True).max().alias(label)
+            for number, label in enumerate(labels)
+        ]
+        most = rows.select(of_label).row(0) if labels else ()
+        never = [label for label, score in zip(labels, most, strict=True) if not score]
+        if not never:
+            return []
+        unable = [e for _, e in self.asked if not set(never).isdisjoint(_looked_for(e))]
+        shown = ", ".join(never[:8]) + (" ..." if len(never) > 8 else "")
+        return [
+            f"the detector gave no confidence to {len(never)} of {len(labels)} names in any image ({shown}); if it "
+            f"does not know them, {len(unable)} prompts cannot score whatever the images show"
+        ]
 
     def sections(self, evidence: Evidence) -> Sequence[Section]:
         """Its part of the report."""
@@ -579,6 +597,13 @@ def _questions(asked: Asked) -> tuple[Question, ...]:
         text = question_of(phrase)
         made.setdefault(text, Question(text=text, strings=STRINGS, bare=True, shows=shows))
     return tuple(made.values())
+
+
+def _looked_for(asked: Asked) -> tuple[str, ...]:
+    """What a detector is asked for on behalf of a prompt."""
+    if asked.category in ("spatial", "3d_spatial", "complex"):
+        return tuple(detector_name(name) for name in asked.names or ())
+    return tuple(RENAMED.get(name, name) for name, _ in asked.numbers)
 
 
 def _is_checked(asked: Asked, protocol: str) -> bool:
