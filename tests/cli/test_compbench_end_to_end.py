@@ -134,6 +134,11 @@ def test_clip_and_the_built_in_detector_look_at_rendered_scenes(tmp_path):
     assert cosine.value == scores["clip_score", "revised"].value
     assert scores["numeracy", "revised"].value > 0.3  # the built-in detector knows these classes
     assert scores["judge_false_reject", "revised"].n_used == 4
+    card = tmp_path / "card.json"
+    assert verism("judge", "card", tmp_path / "run", "--from", "truth", "--out", card).exit_code == 0
+    record = json.loads(card.read_text())
+    assert record["role"] == "detector"
+    assert "4 images for 4 prompts of compbench" in record["ground_truth"]
 
 
 def test_images_in_the_released_layout_with_networks(released, tmp_path):
