@@ -326,6 +326,13 @@ NPY = (".npy", ".npz")
 DOCUMENT = (".json", ".yaml")
 
 
+def read_compbench_prompts(path: Path) -> Any:
+    folder = path.parent / "prompts"
+    folder.mkdir(exist_ok=True)
+    (folder / "color_val.txt").write_bytes(path.read_bytes())
+    return resolved("suites.compbench.prompts:read_category")(folder, "color", "val")
+
+
 def geneval_annotations() -> bytes:
     columns = [
         *("HITId", "Input.prompt_id", "Input.image_id", "Input.object_0_name", "Input.object_1_name"),
@@ -446,6 +453,14 @@ READERS: dict[str, Reader] = {
     "suites.geography.worlds:read_world": Reader(
         call=plain("suites.geography.worlds:read_world"), base=data("geography/geode.json"), suffixes=DOCUMENT
     ),
+    "suites.compbench.phrases:read_phrases": Reader(
+        call=plain("suites.compbench.phrases:read_phrases"),
+        base=[{"prompt": "p", "phrases": ["a cup"], "objects": ["a", "b"], "without_adjectives": "p", "parser": "q"}],
+        suffixes=(".jsonl", ".csv"),
+    ),
+    "suites.compbench.prompts:read_category": Reader(
+        call=read_compbench_prompts, base=b"a red cup\na blue cup\n", suffixes=(".txt",)
+    ),
     "suites.geneval.human_labels:read_annotations": Reader(
         call=plain("suites.geneval.human_labels:read_annotations"), base=geneval_annotations(), suffixes=(".csv",)
     ),
@@ -529,6 +544,7 @@ READERS: dict[str, Reader] = {
 }
 # Readers that are not tried here, and why.
 LEFT_OUT = {
+    "suites.compbench.layout:read_images": "a folder, of which names alone are read",
     "suites.geneval.layout:read_folders": "a folder; its files are read by read_metadata",
     "suites.questions.proposition_files:read_propositions": "read_file of its suites is tried",
     "files:open_regular": "raises OSError, which its callers tell of",

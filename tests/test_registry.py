@@ -86,7 +86,7 @@ def test_every_name_leads_to_a_factory():
         (lambda c: make_generator("scripted:error=2", c), "error must lie between 0 and 1, got 2"),
         (
             lambda c: make_generator("scripted:mistakes=colour", c),
-            "option mistakes='colour': expected one of count, class, relation, color, binding, empty, several with +",
+            "option mistakes='colour': expected one of count, class, relation, color, binding, empty, texture, shape",
         ),
         (lambda c: make_generator("oracle:error=0.1", c), "oracle: unknown option 'error'. It takes no options"),
         (lambda c: make_generator("oracle:x", c), "oracle: takes no argument, got 'x'"),
@@ -257,8 +257,10 @@ def test_every_option_of_every_kind_has_a_sentence():
 def test_defaults_are_those_that_stored_runs_were_made_with():
     """Batch sizes of two detectors differed between the command line and the class: the command line's count."""
     sizes = {
-        kind.name: next(o.default for o in kind.signature("detector").options if o.name == "batch_size")
+        kind.name: option.default
         for kind in kinds("detector")
+        for option in kind.signature("detector").options
+        if option.name == "batch_size"
     }
     assert sizes == {"builtin": 8, "transformers": 8, "detr": 4, "open-vocabulary": 8}
 

@@ -29,6 +29,7 @@ __all__ = [
     "AnswerNeed",
     "CaptionNeed",
     "Column",
+    "DepthNeed",
     "DetectionNeed",
     "EmbeddingNeed",
     "Estimand",
@@ -93,9 +94,11 @@ class SceneObject:
         shape: class name in scene files (``fireHydrant``; any name with ``human`` is a person).
         label: class name as the suite reports it (``fire hydrant``, ``person``): the label detectors must use.
         color: one of the suite's colours, or ``plain``: the model's own materials.
-        relation: ``None``, or ``{left,right,above,below}_{index}``: where it lies relative to object ``index``.
+        relation: ``None``, or ``{left,right,above,below,front,behind}_{index}``: where it lies relative to object
+            ``index``; in front of and behind it as the camera sees it, their boxes overlapping.
         scale: size of the object relative to the usual one of the simulator; ``1.0`` is usual.
-        texture: ``plain`` or ``pure`` (a single paint, in the colour skill).
+        texture: ``plain``, ``pure`` (a single paint, in the colour skill), or a material of the simulator
+            (``wooden``, ``metallic`` ...).
         rotation: ``None`` (a random yaw) or Euler angles in degrees.
         state: pose or variant such as ``sitting``, or ``None`` for any.
     """
@@ -143,12 +146,15 @@ class Rendered:
             ``x1`` and ``y1`` are exclusive, so a box of one pixel has width 1.
         visible: per object, visible share of its own silhouette inside the image frame and not hidden, in [0, 1].
         mask: instance mask, shape (H, W), uint8: 0 background, ``i + 1`` object ``i``.
+        depth: distance of what each pixel shows from the camera, metres, infinite for the sky, shape (H, W), float32;
+            None of renderers that do not know it.
     """
 
     pixels: np.ndarray
     boxes: np.ndarray
     visible: np.ndarray
     mask: np.ndarray
+    depth: np.ndarray | None = None
 
 
 class Renderer(Protocol):
@@ -304,10 +310,14 @@ def roles() -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionNeed(Need):
-    """Boxes of these classes (suite labels), and the colour of each box if ``colors`` is not empty."""
+    """Boxes of these classes (suite labels), and the colour of each box if ``colors`` is not empty.
+
+    ``partial`` says that a detector may lack some of the classes, which are then never found.
+    """
 
     classes: tuple[str, ...]
     colors: tuple[str, ...] = ()
+    partial: bool = False
     table: ClassVar[str] = "detections"
     role: ClassVar[str] = "detector"
     judges: ClassVar[str] = "detectors"
@@ -324,6 +334,16 @@ class SegmentationNeed(Need):
     role: ClassVar[str] = "segmenter"
     judges: ClassVar[str] = "segmenters"
     help: ClassVar[str] = "Segmenter of objects: transformers:ID_OR_PATH, boxes:ID_OR_PATH, truth."
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthNeed(Need):
+    """How near what each pixel of an image shows is."""
+
+    table: ClassVar[str] = "depths"
+    role: ClassVar[str] = "depth"
+    judges: ClassVar[str] = "depth estimators"
+    help: ClassVar[str] = "Depth estimator: ID_OR_PATH, results:FOLDER, truth."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,11 +402,13 @@ class SceneFact:
     (``color``), the environment (``background``) or the class (``present``): the choice is the right answer.
 
     Attributes:
-        asks: ``present`` (objects of this label, and of this colour if one is given), ``count`` (exactly so many of
-            them), ``color`` (objects of this label have the colour), ``relation`` (one of them lies so relative to one
-            with the label ``other``), ``background`` (the environment is this).
-        label: class of the objects, as scenes have it.
+        asks: ``present`` (an object of this label, colour, texture and shape, as far as they are given), ``count``
+            (exactly so many of them), ``color`` (objects of this label have the colour), ``relation`` (one of them lies
+            so relative to one with the label ``other``), ``background`` (the environment is this).
+        label: class of the objects, as scenes have it; empty for any.
         color: their colour; empty for any.
+        texture: their material; empty for any.
+        shape: their shape, as scene files write it; empty for any.
         count: their number; 0 where it is not asked.
         relation: ``left``, ``right``, ``above`` or ``below``; empty where it is not asked.
         other: label of the object that a relation is relative to.
@@ -396,13 +418,23 @@ class SceneFact:
     asks: Asks
     label: str = ""
     color: str = ""
+    texture: str = ""
+    shape: str = ""
     count: int = 0
     relation: str = ""
     other: str = ""
     background: str = ""
 
-    def holds(self, scene: Scene) -> bool:
+    def _is_meant(self, obj: SceneObject) -> bool:
+        pairs = ((getattr(self, name), getattr(obj, name)) for name in ("label", "color", "texture", "shape"))
+        return all(wanted in ("", shown) for wanted, shown in pairs)
+
+    def holds(self, scene: Scene, seen: Sequence[bool] | None = None) -> bool:
         """Whether a scene is so.
+
+        Args:
+            scene: what an image shows.
+            seen: for each object whether anything of it can be seen; None: of all.
 
         >>> cat = SceneObject(shape="cat", label="cat", color="red")
         >>> scene = Scene(
@@ -415,33 +447,36 @@ class SceneFact:
         """
         if self.asks == "background":
             return scene.background == self.background
+        objects = list(zip(scene.objects, seen or [True] * len(scene.objects), strict=True))
         if self.asks == "relation":
             return any(
                 o.label == self.label and o.relation == f"{self.relation}_{index}" and other.label == self.other
-                for o in scene.objects
-                for index, other in enumerate(scene.objects)
+                for o, visible in objects
+                for index, (other, other_visible) in enumerate(objects)
+                if visible and other_visible
             )
-        found = [o for o in scene.objects if o.label == self.label and self.color in ("", o.color)]
+        found = [o for o, visible in objects if visible and self._is_meant(o)]
         return len(found) == self.count if self.asks == "count" else bool(found)
 
-    def answer(self, scene: Scene, choices: Sequence[str]) -> str | None:
+    def answer(self, scene: Scene, choices: Sequence[str], seen: Sequence[bool] | None = None) -> str | None:
         """The right answer to a question with this meaning about a scene; None if none of the choices is.
 
         Args:
             scene: what an image shows.
             choices: the answers it allows; none, or yes and no: whether the fact holds.
+            seen: for each object whether anything of it can be seen; None: of all.
         """
         if not choices or {choice.lower() for choice in choices} == {"yes", "no"}:
-            word = "yes" if self.holds(scene) else "no"
+            word = "yes" if self.holds(scene, seen) else "no"
             return next((choice for choice in choices if choice.lower() == word), word)
-        found = [o for o in scene.objects if o.label == self.label]
-        seen: dict[Asks, Sequence[str]] = {
+        there = [o for o, visible in zip(scene.objects, seen or [True] * len(scene.objects), strict=True) if visible]
+        right: dict[Asks, Sequence[str]] = {
             "background": [scene.background],
-            "count": [str(len([o for o in found if self.color in ("", o.color)]))],
-            "color": [o.color for o in found],
-            "present": [o.label for o in scene.objects],
+            "count": [str(len([o for o in there if self._is_meant(o)]))],
+            "color": [o.color for o in there if o.label == self.label],
+            "present": [o.label for o in there],
         }
-        return next((choice for choice in choices if choice in seen.get(self.asks, ())), None)
+        return next((choice for choice in choices if choice in right.get(self.asks, ())), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -820,6 +855,15 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("color", "str", "colour by the segmenter's own colour head, or by ground truth; null without one"),
         Column("color_scores", "list[f32]", "per colour of the need, in its order; empty without a colour head"),
         Column("pixel_colors", "list[f32]", "per colour of the need: share of the object's pixels that have it"),
+    ),
+    "depths": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "name and revision of the depth estimator"),
+        Column("height", "i32", "of the map, pixels"),
+        Column("width", "i32", "of the map, pixels; map and image show the same, whatever their sizes"),
+        Column("low", "f64", "the estimator's own number of the farthest place, where 0 stands"),
+        Column("high", "f64", "the same of the nearest place, where 255 stands"),
+        Column("nearness", "str", "the map in steps from 0 (far) to 255 (near), as metrics.depth_maps writes it"),
     ),
     "features": (
         Column("image_id", "str", "image looked at"),

@@ -97,6 +97,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "verism.judges.detection.open_vocabulary:OpenVocabularyDetector",
             "OWLv2, Grounding DINO: open-vocabulary:ID_OR_PATH",
         ),
+        "results": (
+            "verism.judges.detection.results:DetectionResults",
+            "boxes found elsewhere: results:FILE.csv or .jsonl",
+        ),
     },
     "segmenter": {
         "transformers": (
@@ -106,6 +110,16 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "boxes": (
             "verism.judges.segmentation.box_segmenter:BoxSegmenter",
             "a detector's boxes, without masks: boxes:ID_OR_PATH, boxes:builtin",
+        ),
+    },
+    "depth": {
+        "transformers": (
+            "verism.judges.depth.transformers_depth:TransformersDepth",
+            "DPT, Depth Anything, ZoeDepth ...: transformers:ID_OR_PATH",
+        ),
+        "results": (
+            "verism.judges.depth.results:DepthResults",
+            "depth maps made elsewhere, one .npy for each image: results:FOLDER",
         ),
     },
     "features": {
@@ -195,8 +209,13 @@ TRACKERS: Mapping[str, tuple[str, str]] = {
 }
 TRACKER = "tracker"  # what trackers are asked for by, where judges are by a role and generators by None
 INNER = "make_inner"  # parameter of judges that are put around another of their role: makes that of its name
-# Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH.
-BARE: Mapping[str, str] = {"clip": "clip", "captioner": "transformers", "vqa": "transformers"}
+# Roles whose usual kind may be left out: --clip ID_OR_PATH, --vqa ID_OR_PATH, --depth ID_OR_PATH.
+BARE: Mapping[str, str] = {
+    "clip": "clip",
+    "captioner": "transformers",
+    "vqa": "transformers",
+    "depth": "transformers",
+}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from PIL import Image
 from verism.errors import UsageError
 from verism.generators.folder import FolderGenerator, match_user_images
 from verism.generators.scripted import answers_of
-from verism.records import Prompt, Question, Request, Scene, SceneFact, SceneObject, UserImage
+from verism.records import Prompt, Question, Rendered, Request, Scene, SceneFact, SceneObject, UserImage
 
 CUP = SceneObject(shape="cup", label="cup", color="red")
 TRAY = SceneObject(shape="tray", label="tray", color="blue", relation="left_0")
@@ -62,14 +62,23 @@ def test_truth_has_a_row_for_each_question_of_known_meaning():
         Question(text="fork?", fact=SceneFact(asks="present", label="fork")),
         Question(text="nice?"),
     )
-    prompt = Prompt(prompt_id="p", suite="s", text="x")
-    rows = answers_of(Request(image_id="p#0", prompt=prompt, index=0, seed=0, questions=asked), SCENE)["answers"]
+    rendered = Rendered(pixels=np.zeros((9, 9, 3)), boxes=np.zeros((3, 4)), visible=np.ones(3), mask=np.zeros((9, 9)))
+    rows = answers_of("p#0", SCENE, rendered, asked)
     assert rows.select("question", "answer", "value", "probability").rows() == [
         ("red?", "none of these", None, 0.0),
         ("cup?", "yes", "yes", 1.0),
         ("fork?", "no", "no", 0.0),
+        ("nice?", None, None, None),
     ]
-    assert answers_of(Request(image_id="p#0", prompt=prompt, index=0, seed=0, questions=asked[3:]), SCENE) == {}
+
+
+def test_what_cannot_be_seen_is_not_there():
+    seen = [True, True, False]
+    assert not SceneFact(asks="count", label="cup", count=2).holds(SCENE, seen)
+    assert SceneFact(asks="count", label="cup").answer(SCENE, ("1", "2"), seen) == "1"
+    left = SceneFact(asks="relation", label="tray", relation="left", other="cup")
+    assert left.holds(SCENE, seen)
+    assert not left.holds(SCENE, [False, True, True])
 
 
 def cells(tmp_path, path):

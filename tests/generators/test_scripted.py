@@ -7,9 +7,18 @@ import pytest
 from fakes import PixelRenderer
 
 from verism.errors import UsageError
-from verism.generators.scripted import MISTAKES, ScriptedGenerator, detections_of, one_hot, spoil
+from verism.generators.scripted import (
+    MISTAKES,
+    ScriptedGenerator,
+    answers_of,
+    depths_of,
+    detections_of,
+    one_hot,
+    spoil,
+)
+from verism.metrics.depth_maps import depth_of_text
 from verism.pipeline.local import make_requests
-from verism.records import Prompt, Rendered, Scene, SceneObject, schema
+from verism.records import Prompt, Question, Rendered, Scene, SceneObject, SceneFact, schema
 from verism.suites.paintskills.suite import PaintSkills
 
 CLASSES = {"dog": "dog", "chair": "chair", "fire hydrant": "fireHydrant"}
@@ -99,6 +108,96 @@ def test_each_mistake_is_offered_only_where_it_is_one():
                 else:
                     with pytest.raises(UsageError, match="none of the mistakes"):
                         spoil(value, rng, classes=CLASSES, colors=COLORS, mistakes=(mistake,))
+
+
+def test_attributes_are_swapped_and_lost():
+    wooden = SceneObject(shape="solid:cube", label="clock", texture="wooden")
+    glass = SceneObject(shape="solid:ball", label="lamp", texture="glass")
+    rng = np.random.default_rng(0)
+
+    def made(skill, mistake):
+        shown, words = spoil(scene(skill, wooden, glass), rng, classes=CLASSES, colors=COLORS, mistakes=(mistake,))
+        return [(o.label, o.shape, o.texture) for o in shown.objects], words
+
+    swapped = [("clock", "solid:cube", "glass"), ("lamp", "solid:ball", "wooden")]
+    assert made("texture", "binding") == (swapped, "glass clock, wooden lamp")
+    lost = [("clock", "solid:cube", "plain"), ("lamp", "solid:ball", "glass")]
+    assert made("texture", "texture") == (lost, "plain instead of wooden")
+    swapped = [("clock", "solid:ball", "wooden"), ("lamp", "solid:cube", "glass")]
+    assert made("shape", "binding") == (swapped, "solid:ball clock, solid:cube lamp")
+    equal = [("clock", "solid:ball", "wooden"), ("lamp", "solid:ball", "glass")]
+    assert made("shape", "shape") == (equal, "solid:ball instead of solid:cube")
+
+
+def test_one_of_several_numbers_is_wrong():
+    dog, chair = SceneObject(shape="dog", label="dog"), SceneObject(shape="chair", label="chair")
+    asked = scene("count", dog, dog, chair)
+    found = set()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        shown, words = spoil(asked, rng, classes=CLASSES, colors=COLORS, mistakes=("count",))
+        labels = [o.label for o in shown.objects]
+        found.add((labels.count("dog"), labels.count("chair"), words))
+    assert found == {
+        (1, 1, "1 dog instead of 2"),
+        (3, 1, "3 dog instead of 2"),
+        (2, 2, "2 chair instead of 1"),
+    }
+
+
+def test_places_in_depth_turn_around():
+    dog = SceneObject(shape="dog", label="dog")
+    chair = SceneObject(shape="chair", label="chair", relation="front_0")
+    words = {
+        spoil(
+            scene("spatial", dog, chair), np.random.default_rng(k), classes=CLASSES, colors=(), mistakes=("relation",)
+        )[1]
+        for k in range(10)
+    }
+    assert words == {"behind instead of front"}
+
+
+def test_truth_answers_what_questions_ask_to_be_shown():
+    objects = (
+        SceneObject(shape="solid:cube", label="clock", color="red"),
+        SceneObject(shape="solid:ball", label="lamp", texture="glass"),
+        SceneObject(shape="solid:ball", label="vase"),
+    )
+    rendered = Rendered(
+        pixels=np.zeros((9, 9, 3)), boxes=np.zeros((3, 4)), visible=np.array([1, 0.5, 0]), mask=np.zeros((9, 9))
+    )
+    asked = {
+        "a clock": SceneFact(asks="present", label="clock"),
+        "a red clock": SceneFact(asks="present", label="clock", color="red"),
+        "a blue clock": SceneFact(asks="present", label="clock", color="blue"),
+        "a round clock": SceneFact(asks="present", label="clock", shape="solid:ball"),
+        "a glass lamp": SceneFact(asks="present", label="lamp", texture="glass"),
+        "a vase": SceneFact(asks="present", label="vase"),  # of which nothing can be seen
+        "whatever": None,
+    }
+    questions = [Question(text=text, fact=fact) for text, fact in asked.items()]
+    table = answers_of("i", scene("object", *objects), rendered, questions)
+    assert table.schema == schema("answers")
+    assert table.select("question", "value", "probability").rows() == [
+        ("a clock", "yes", 1.0),
+        ("a red clock", "yes", 1.0),
+        ("a blue clock", "no", 0.0),
+        ("a round clock", "no", 0.0),
+        ("a glass lamp", "yes", 1.0),
+        ("a vase", "no", 0.0),
+        ("whatever", None, None),
+    ]
+    assert answers_of("i", scene("object"), replace(rendered, visible=np.ones(1)), ()).rows()[0][:3] == (
+        "i",
+        "truth",
+        None,
+    )
+
+
+def test_truth_of_depth_is_nearness():
+    table = depths_of("i", np.array([[1.0, 2.0], [4.0, np.inf]]))
+    assert table.schema == schema("depths")
+    assert depth_of_text(table["nearness"][0], 2, 2).tolist() == [[255, 128], [64, 0]]
 
 
 def test_two_of_a_class_are_never_just_swapped():

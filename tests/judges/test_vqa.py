@@ -389,7 +389,7 @@ def test_the_name_tells_what_changes_answers(models: Callable[[str], str]):
         ({"beams": -1}, "beams must be at least 1"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
         ({"dtype": "float8"}, "option dtype='float8': expected one of float32"),
-        ({"settings": "paper"}, "option settings='paper': expected one of released or none"),
+        ({"settings": "paper"}, "option settings='paper': expected one of released, original-blip or none"),
         ({"settings": "released"}, "settings=released decides max_new_tokens already"),
     ],
 )
@@ -555,3 +555,62 @@ def test_a_question_answered_twice_is_refused(tmp_path: Path):
         answers(tmp_path / "r.json", [row, row | {"question": " Q"}])
     with pytest.raises(UsageError, match="holds no answers"):
         answers(tmp_path / "r.json", [])
+
+
+# ---------------------------------------------------------------------------------------------- BLIP's original code
+def test_blip_as_its_original_code_runs_it(tmp_path):
+    folder = tiny.blip_vqa(tmp_path)
+    hub = HubOptions(device="cpu", local_files_only=True)
+    judge = TransformersVqa(str(folder), settings="original-blip", hub=hub)
+    pixels = np.random.default_rng(3).integers(0, 256, (20, 34, 3), dtype=np.uint8)
+    shown = LoadedImage(image_id="p#0", prompt_id="p", pixels=pixels)
+    questions = (Question(text="a red dog?", strings=("yes", "no"), bare=True), Question(text="cat?", bare=True))
+    need = AnswerNeed(questions={"p": questions}, weighed=True)
+    tables = judge.observe([shown], need)
+    assert "settings=original-blip" in judge.name
+
+    # By hand: image squashed to 480, the first token of the question replaced, the decoder's first step.
+    model = transformers.BlipForQuestionAnswering.from_pretrained(folder).eval()
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    small = Image.fromarray(pixels).resize((480, 480), Image.Resampling.BICUBIC)
+    values = np.asarray(small, dtype=np.float64) / 255
+    mean, deviation = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+    values = torch.tensor(((values - mean) / deviation).transpose(2, 0, 1), dtype=torch.float32)[None]
+    for row, question in enumerate(questions):
+        ids = words(question.text, return_tensors="pt")["input_ids"]
+        ids[:, 0] = model.config.text_config.vocab_size - 1
+        with torch.inference_mode():
+            seen = model.vision_model(values, interpolate_pos_encoding=True).last_hidden_state
+            mask = torch.ones(ids.shape, dtype=torch.long)
+            read = model.text_encoder(ids, attention_mask=mask, encoder_hidden_states=seen, return_dict=False)[0]
+            start = torch.tensor([[model.config.text_config.bos_token_id]])
+            logits = model.text_decoder(start, encoder_hidden_states=read).logits[0, -1]
+        share = logits.double().softmax(-1)
+        yes, no = (float(share[words.convert_tokens_to_ids(word)]) for word in ("yes", "no"))
+        # BERT's vocabulary has each word once; the tiny one has capital letters as well.
+        either = [sum(float(share[i]) for t, i in words.get_vocab().items() if t.lower() == w) for w in ("yes", "no")]
+        found = tables["answers"].row(row, named=True)
+        assert found["probability"] == pytest.approx(either[0] / sum(either), rel=1e-4)
+        if question.strings:
+            tokens = dict(tables["token_probabilities"].select("string", "probability").iter_rows())
+            assert tokens == {"yes": pytest.approx(yes, rel=1e-4), "no": pytest.approx(no, rel=1e-4)}
+    usual = TransformersVqa(str(folder), hub=hub).observe([shown], need)["answers"].row(0, named=True)
+    assert usual["probability"] != pytest.approx(tables["answers"].row(0, named=True)["probability"], rel=1e-6)
+
+
+def test_only_blip_has_an_original_code(tmp_path):
+    with pytest.raises(UsageError, match="only BLIP has an original code"):
+        TransformersVqa(str(tiny.llava(tmp_path)), settings="original-blip", hub=HubOptions(device="cpu"))
+
+
+def test_long_questions_are_cut_as_in_the_original_code(tmp_path):
+    judge = TransformersVqa(str(tiny.blip_vqa(tmp_path)), settings="original-blip", hub=HubOptions(device="cpu"))
+    shown = LoadedImage(image_id="p#0", prompt_id="p", pixels=np.zeros((8, 8, 3), np.uint8))
+
+    def of(length):
+        question = Question(text=" ".join(["dog"] * length), bare=True)
+        table = judge.observe([shown], AnswerNeed(questions={"p": (question,)}, weighed=True))
+        return table["probability"][0]
+
+    assert of(33) == of(60)  # 35 with the tokens around it
+    assert of(33) != of(20)

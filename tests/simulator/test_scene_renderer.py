@@ -17,7 +17,7 @@ from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.model import Asset, Material, Model
 from verism.simulator.parallel_renderer import ParallelRenderer
 from verism.simulator.renderer import Camera
-from verism.simulator.scene_renderer import MIN_VISIBLE, SceneRenderer
+from verism.simulator.scene_renderer import MATERIALS, MIN_VISIBLE, SceneRenderer
 from verism.simulator.shapes import box
 from verism.simulator.user_assets import load_assets, load_model
 
@@ -193,6 +193,57 @@ def test_what_takes_no_paint_is_an_error_and_not_a_crash():
     (answer,) = SceneRenderer(SIZE, catalogue).render_all([scene(thing("ghost", color="red"))])
     assert isinstance(answer, VerismError)
     assert "ghost cannot be red: no part of this model is paintable" in str(answer)
+
+
+def of_two(relation=None, texture="plain", background="meadow", seed=1):
+    objects = (
+        SceneObject(shape="dog", label="dog"),
+        SceneObject(shape="suitcase", label="suitcase", relation=relation, texture=texture),
+    )
+    return Scene(scene_id="s", skill="spatial", split="val", text="", background=background, objects=objects, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("relation", ["front_0", "behind_0"])
+def test_what_lies_in_front_is_nearer_and_covers_some_of_the_other(relation, seed):
+    rendered = SceneRenderer(96).render(of_two(relation, seed=seed))
+    depth = [float(np.median(rendered.depth[rendered.mask == number])) for number in (1, 2)]
+    assert (depth[1] < depth[0]) == (relation == "front_0")
+    a, b = rendered.boxes
+    assert (np.minimum(a[2:], b[2:]) > np.maximum(a[:2], b[:2]) - 2).all()  # boxes meet; what is hidden is not in them
+    assert rendered.visible.min() >= MIN_VISIBLE
+
+
+def test_depth_is_the_distance_from_the_camera():
+    rendered = SceneRenderer(64).render(of_two())
+    assert rendered.depth.shape == (64, 64)
+    assert np.isinf(rendered.depth[0]).any()  # the sky
+    seen = rendered.depth[rendered.mask > 0]
+    assert np.isfinite(np.median(seen))  # at its rim an object's pixel may see past it
+    assert 2 < seen.min() < np.median(seen) < 12
+    ground = rendered.depth[-1]
+    assert np.all(np.diff(rendered.depth[-8:, 0]) <= 0)  # nearer towards the lower edge
+    assert ground.max() < 8
+
+
+def test_materials_show():
+    pixels = {texture: SceneRenderer(64).render(of_two(texture=texture)) for texture in ("plain", *sorted(MATERIALS))}
+    suitcases = {name: r.pixels[r.mask == 2].astype(float).mean(axis=0) for name, r in pixels.items()}
+    for name, color in suitcases.items():
+        for other, another in suitcases.items():
+            assert name == other or np.abs(color - another).max() > 3, (name, other)
+    dogs = {name: r.pixels[r.mask == 1].astype(float).mean(axis=0) for name, r in pixels.items()}
+    assert max(np.abs(dogs[name] - dogs["plain"]).max() for name in dogs) < 15  # which are as they were
+
+
+def test_what_takes_no_material_is_an_error(monkeypatch):
+    def bare(_rng, _state):
+        return Model.of([(box((1, 1, 1)), Material((0.5, 0.5, 0.5)))])
+
+    catalogue = standard_catalogue()
+    monkeypatch.setitem(catalogue.assets, "suitcase", Asset("suitcase", bare))
+    with pytest.raises(VerismError, match="suitcase cannot be wooden: no part"):
+        SceneRenderer(64, catalogue).render(of_two(texture="wooden"))
 
 
 def test_the_camera_sees_along_its_rays():

@@ -14,9 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
+from verism.metrics.depth_maps import nearness, text_of_depth
 from verism.metrics.masks import rle_of_mask
 from verism.metrics.named_colours import COLORS, color_shares
-from verism.records import Rendered, Renderer, Request, Result, Scene, SceneObject, frame, schema
+from verism.records import (
+    Question,
+    Rendered,
+    Renderer,
+    Request,
+    Result,
+    Scene,
+    SceneObject,
+    frame,
+    schema,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,16 +37,21 @@ __all__ = [
     "Mistake",
     "ScriptedGenerator",
     "answers_of",
+    "depths_of",
     "detections_of",
     "oracle",
     "segments_of",
     "spoil",
 ]
 
-Mistake = Literal["count", "class", "relation", "color", "binding", "empty"]
+Mistake = Literal["count", "class", "relation", "color", "binding", "empty", "texture", "shape"]
 MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
-OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
-ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right"}
+OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above", "front": "behind", "behind": "front"}
+ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right", "front": "behind", "behind": "front"}
+SWAPPED = {
+    "texture": "texture",
+    "shape": "shape",
+}  # what two objects exchange, by skill of the scene; else their colour
 
 
 class ScriptedGenerator:
@@ -85,12 +101,20 @@ class ScriptedGenerator:
                 state="ok",
                 pixels=image.pixels,
                 note=f"painted {made}",
-                truth={
-                    "detections": detections_of(request.image_id, scene, image, tuple(self.classes), self.colors),
-                    "segments": segments_of(request.image_id, scene, image, tuple(self.classes), self.colors),
-                    **answers_of(request, scene),
-                },
+                truth=self._truth(request, scene, image),
             )
+
+    def _truth(self, request: Request, scene: Scene, image: Rendered) -> dict[str, pl.DataFrame]:
+        """Ground truth by table: objects, and, where something is asked or known, answers and depth."""
+        classes = tuple(self.classes)
+        truth = {
+            "detections": detections_of(request.image_id, scene, image, classes, self.colors),
+            "segments": segments_of(request.image_id, scene, image, classes, self.colors),
+            "answers": answers_of(request.image_id, scene, image, request.questions),
+        }
+        if image.depth is not None:
+            truth["depths"] = depths_of(request.image_id, image.depth)
+        return truth
 
     def close(self) -> None:
         """End the renderer's processes, if it has any."""
@@ -149,7 +173,8 @@ def spoil(
         or (m == "count" and scene.skill == "count")
         or (m == "relation" and relation is not None)
         or (m == "color" and scene.skill == "color")
-        or (m == "binding" and _swappable(scene.objects))
+        or (m == "binding" and _swappable(scene.objects, SWAPPED.get(scene.skill, "color")))
+        or (m in SWAPPED and scene.skill == m and _swappable(scene.objects, m))
     ]
     if not possible:
         raise UsageError(f"scripted: none of the mistakes {list(mistakes)} is possible for a {scene.skill} prompt")
@@ -157,6 +182,8 @@ def spoil(
     objects = list(scene.objects)
     if kind == "empty":
         return replace(scene, objects=()), "empty"
+    if kind == "count" and len({o.label for o in objects}) > 1:
+        return _miscounted(scene, rng)
     if kind == "count":
         wanted = len(objects)
         other = [n for n in range(1, 5) if n != wanted]
@@ -164,8 +191,16 @@ def spoil(
         return replace(scene, objects=tuple(objects[0] for _ in range(result))), f"{result} instead of {wanted}"
     if kind == "binding":
         first, second = objects
-        swapped_colors = (replace(first, color=second.color), replace(second, color=first.color))
-        return replace(scene, objects=swapped_colors), f"{second.color} {first.label}, {first.color} {second.label}"
+        name = SWAPPED.get(scene.skill, "color")
+        one, other = getattr(first, name), getattr(second, name)
+        swapped_objects = (_with(first, name, other), _with(second, name, one))
+        return replace(scene, objects=swapped_objects), f"{other} {first.label}, {one} {second.label}"
+    if kind in SWAPPED:
+        first, second = objects
+        instead = "plain" if kind == "texture" else second.shape
+        return replace(
+            scene, objects=(_with(first, kind, instead), second)
+        ), f"{instead} instead of {getattr(first, kind)}"
     if kind == "color":
         other_colors = [c for c in colors if c != objects[0].color]
         color = other_colors[int(rng.integers(len(other_colors)))]
@@ -193,10 +228,29 @@ def spoil(
     return replace(scene, objects=tuple(objects)), f"{label} instead of {old}"
 
 
-def _swappable(objects: Sequence[SceneObject]) -> bool:
-    """Whether two objects would show something else with each other's paint."""
-    labels, paints = {o.label for o in objects}, {o.color for o in objects}
-    return len(objects) == len(labels) == len(paints) == 2 and "plain" not in paints
+def _with(obj: SceneObject, name: str, value: str) -> SceneObject:
+    """The object with another colour, texture or shape."""
+    if name == "color":
+        return replace(obj, color=value)
+    return replace(obj, texture=value) if name == "texture" else replace(obj, shape=value)
+
+
+def _miscounted(scene: Scene, rng: np.random.Generator) -> tuple[Scene, str]:
+    """A scene of several classes with another number of one of them: one more, or one less where that leaves any."""
+    labels = list(dict.fromkeys(o.label for o in scene.objects))
+    label = labels[int(rng.integers(len(labels)))]
+    of_label = [o for o in scene.objects if o.label == label]
+    less = len(of_label) > 1 and (len(scene.objects) > 3 or rng.random() < 0.5)
+    number = len(of_label) + (-1 if less else 1)
+    others = [o for o in scene.objects if o.label != label]
+    objects = (*others, *[of_label[0]] * number)
+    return replace(scene, objects=objects), f"{number} {label} instead of {len(of_label)}"
+
+
+def _swappable(objects: Sequence[SceneObject], name: str) -> bool:
+    """Whether two objects would show something else with each other's colour, texture or shape."""
+    labels, values = {o.label for o in objects}, {getattr(o, name) for o in objects}
+    return len(objects) == len(labels) == len(values) == 2 and "plain" not in values
 
 
 def detections_of(
@@ -271,34 +325,53 @@ def segments_of(
     return frame("segments", rows)
 
 
-def answers_of(request: Request, scene: Scene, judge: str = "truth") -> dict[str, pl.DataFrame]:
-    """What a perfect VQA model would answer about a rendered scene: table ``answers``, of questions of known meaning.
+def answers_of(
+    image_id: str, scene: Scene, rendered: Rendered, questions: Sequence[Question], judge: str = "truth"
+) -> pl.DataFrame:
+    """What a perfect VQA model would answer about a rendered scene: table ``answers``.
+
+    Questions that do not say what they mean of a scene have no answer.
 
     Args:
-        request: the image, and what is asked about it.
+        image_id: the image.
         scene: what was rendered.
+        rendered: the image; objects of which nothing can be seen do not count.
+        questions: what is asked.
         judge: who signs the rows.
-
-    Returns:
-        The table by its name; nothing where no question says what it means of a scene.
     """
-    rows = []
-    for question in request.questions:
-        if question.fact is None:
-            continue
-        answer = question.fact.answer(scene, question.choices)
-        rows.append(
-            {
-                "image_id": request.image_id,
-                "judge": judge,
-                "question": question.text,
-                "answer": "none of these" if answer is None else answer,
-                "value": answer,
-                # Of yes, to questions of yes or no; otherwise of the answer.
-                "probability": 0.0 if answer is None or answer.lower() == "no" else 1.0,
-            }
-        )
-    return {"answers": frame("answers", rows)} if rows else {}
+    seen = [visible > 0 for visible in rendered.visible]
+    rows: list[dict[str, Any]] = []
+    for question in questions:
+        row: dict[str, Any] = {"image_id": image_id, "judge": judge, "question": question.text}
+        if question.fact is not None:
+            answer = question.fact.answer(scene, question.choices, seen)
+            # The probability is of yes, to questions of yes or no; otherwise of the answer.
+            probability = 0.0 if answer is None or answer.lower() == "no" else 1.0
+            row |= {"answer": answer or "none of these", "value": answer, "probability": probability}
+        rows.append(row)
+    return frame("answers", rows or [{"image_id": image_id, "judge": judge}])
+
+
+def depths_of(image_id: str, depth: NDArray[np.floating], judge: str = "truth") -> pl.DataFrame:
+    """What a perfect depth estimator would say of a rendered scene: table ``depths``.
+
+    Args:
+        image_id: the image.
+        depth: distance from the camera, metres, infinite for the sky, shape (H, W).
+        judge: who signs the row.
+    """
+    steps, low, high = nearness(depth, larger="far")
+    height, width = steps.shape
+    row = {
+        "image_id": image_id,
+        "judge": judge,
+        "height": height,
+        "width": width,
+        "low": low,
+        "high": high,
+        "nearness": text_of_depth(steps),
+    }
+    return frame("depths", [row])
 
 
 def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:

@@ -50,6 +50,9 @@ _SHARED: dict[str, tuple[str, ...]] = {
 _PLAIN = ("blip", "blip-2", "instructblip", "git", "vision-encoder-decoder")  # never asked through a chat template
 # Left out of checkpoints without loss: counters and tables that follow from the configuration.
 _DERIVED = ("num_batches_tracked", "position_ids", "relative_position_index", "inv_freq")
+BLIP_PX, BLIP_TOKENS = 480, 35  # of the original code's images and questions
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 _WORD_MARKS = "▁Ġ "  # how vocabularies write the space before a word
 
 
@@ -108,11 +111,16 @@ class VisionLanguageModel:
         id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
         task: what it is to be loaded for; BLIP has a network for each.
         hub: which edition of the model, and how it is run; ``batch_size`` of images at once, and of texts at once.
+        original_blip: whether BLIP is run as its original code does: images squashed to 480 x 480 pixels, bicubic, with
+            CLIP's mean and deviation; questions of at most 35 tokens that begin with ``[ENC]``, where ``transformers``
+            leaves ``[CLS]``.
 
     Raises:
         UsageError: no such model, a model that writes no text, or incomplete weights.
         MissingExtra: ``torch`` or ``transformers`` is not installed.
     """
+
+    _encoder_token: int | None = None  # that questions begin with; None: the tokenizer's own
 
     def __init__(
         self,
@@ -120,6 +128,7 @@ class VisionLanguageModel:
         *,
         task: Task,
         hub: HubOptions,
+        original_blip: bool = False,
     ) -> None:
         purpose = "a captioner" if task == "captions" else "a model that answers questions about images"
         for module in ("torch", "transformers"):
@@ -134,8 +143,20 @@ class VisionLanguageModel:
         self.family: str = config.model_type
         loader = _loader(id_or_path, config, task)
         self._model = _load_model(loader, id_or_path, where, self._dtype, self._device, purpose)
-        self._images = _ImageProcessor(_load_image_processor(id_or_path, where))
+        prepared: dict[str, Any] = {}
+        if original_blip:
+            if self.family != "blip":
+                raise UsageError(
+                    f"{id_or_path!r} is a model of type {self.family!r}; only BLIP has an original code here"
+                )
+            side = {"height": BLIP_PX, "width": BLIP_PX}
+            prepared = {"size": side, "resample": 3, "image_mean": CLIP_MEAN, "image_std": CLIP_STD}
+            prepared |= {"do_resize": True, "do_rescale": True, "do_normalize": True}
+        self._images = _ImageProcessor(_load_image_processor(id_or_path, where | prepared))
         self._processor, self._tokenizer = _load_processor(id_or_path, config, self._images, where)
+        if original_blip:  # the last of the vocabulary, which the tokenizer's own files may lack
+            known = self._tokenizer.get_vocab().get("[ENC]")
+            self._encoder_token = int(config.text_config.vocab_size) - 1 if known is None else int(known)
         self.chat = self.family not in _PLAIN and bool(getattr(self._processor, "chat_template", None))
         self._image_token: int | None = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
         self._words = {word: _tokens_of_word(self._tokenizer, word) for word in ("yes", "no")}
@@ -245,7 +266,16 @@ class VisionLanguageModel:
         Raises:
             UsageError: the text has no place for the image, which would be ignored.
         """
+        import torch
+
         ids = inputs.get("input_ids")
+        if self._encoder_token is not None and ids is not None:
+            for name in inputs:
+                if inputs[name].shape[1] > BLIP_TOKENS:  # cut before the token that ends it
+                    inputs[name] = torch.cat([inputs[name][:, : BLIP_TOKENS - 1], inputs[name][:, -1:]], dim=1)
+            inputs["input_ids"] = inputs["input_ids"].clone()
+            inputs["input_ids"][:, 0] = self._encoder_token
+            ids = inputs["input_ids"]
         if self.family == "git" and ids is not None:
             # A text to go on with must not be closed by [SEP], at which GIT ends its sentences.
             for name in inputs:
@@ -362,10 +392,12 @@ class VisionLanguageModel:
         # Stacked by image; its own first axis, if the model packs images of different sizes, is joined again.
         shown = {name: value[rows].flatten(0, 1) for name, value in vision.items()}
         asked = {name: torch.cat([pair.text[name] for pair in pairs]).to(self._device) for name in pairs[0].text}
+        positions = {} if self._encoder_token is None else {"interpolate_pos_encoding": True}
         return self._model.generate(
             **shown,
             **asked,
             **options,
+            **positions,
             do_sample=False,
             return_dict_in_generate=True,
             output_logits=True,

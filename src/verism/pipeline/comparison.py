@@ -542,6 +542,8 @@ def _of_pairing(
     import polars as pl
 
     facet = by or pairing.facet
+    if facet in pairing.split:  # every list has one value of it already
+        facet = ""
     keys = [f"key_{n}" for n in range(len(pairing.key))]
     prompts = list(asked.values())
     ids = np.array([p.prompt_id for p in prompts], dtype=object)

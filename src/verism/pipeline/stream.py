@@ -15,6 +15,7 @@ from verism.pipeline.shares import Claim, Claims
 from verism.prefetch import prefetch
 from verism.records import (
     AnswerNeed,
+    DepthNeed,
     DetectionNeed,
     EmbeddingNeed,
     FeatureNeed,
@@ -201,6 +202,8 @@ def check_rows(rows: Any, name: str, need: Need, image_ids: Sequence[str]) -> No
         _check_boxes(rows.filter(pl.col("query") >= 0), where, need)
     elif isinstance(need, SegmentationNeed):
         _check_segments(rows.filter(pl.col("segment") >= 0), where, need)
+    elif isinstance(need, DepthNeed):
+        _check_depths(rows, where)
     elif isinstance(need, FeatureNeed | EmbeddingNeed):
         _check_vectors(rows, where)
     elif isinstance(need, AnswerNeed):
@@ -248,6 +251,19 @@ def _check_segments(objects: pl.DataFrame, where: str, need: SegmentationNeed) -
             raise VerismError(f"{where}: column mask: {err}") from err
         if pixels != height * width:
             raise VerismError(f"{where}: a mask of {pixels:,} pixels for an image of {width} x {height}")
+
+
+def _check_depths(rows: pl.DataFrame, where: str) -> None:
+    """Whether maps can be read, and have the size that their rows say."""
+    from verism.metrics.depth_maps import depth_of_text
+
+    for text, height, width in rows.select("nearness", "height", "width").iter_rows():
+        if text is None or not height or not width:
+            raise VerismError(f"{where}: a row without a map")
+        try:
+            depth_of_text(text, height, width)
+        except ValueError as err:
+            raise VerismError(f"{where}: column nearness: {err}") from err
 
 
 def _check_known(rows: pl.DataFrame, where: str, columns: Sequence[tuple[str, Sequence[str]]]) -> None:

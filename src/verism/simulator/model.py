@@ -99,6 +99,20 @@ class Model:
             )
         )
 
+    def made_of(self, material: Material) -> Model:
+        """With every paintable surface of one material.
+
+        Args:
+            material: the material.
+
+        Raises:
+            ValueError: nothing is paintable, so the material could not be seen.
+        """
+        if not any(p.material.paintable for p in self.parts):
+            raise ValueError("no part of this model is paintable; mark its body work `paintable=True`")
+        shown = replace(material, paintable=True)
+        return Model(tuple(replace(p, material=shown) if p.material.paintable else p for p in self.parts))
+
 
 @dataclass(frozen=True)
 class Asset:

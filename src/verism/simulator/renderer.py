@@ -133,10 +133,13 @@ class Rendering:
     Attributes:
         pixels: sRGB, shape (H, W, 3), uint8.
         mask: shape (H, W), uint8: 0 background, ``i + 1`` where item ``i`` covers at least half of the pixel.
+        depth: distance from the camera of what the first sample of each pixel met, metres, infinite for the sky, shape
+            (H, W).
     """
 
     pixels: NDArray[np.uint8]
     mask: NDArray[np.uint8]
+    depth: Array
 
 
 def _scene(triangles: Array) -> object:
@@ -388,12 +391,16 @@ def render(
     sunny = np.zeros((EVERYWHERE, count), bool)
     seen = np.zeros((EVERYWHERE, 3, count), np.float32)
     occlusion = np.ones(count, np.float32)
+    depth = np.full(count, np.inf, np.float32)
     grid = np.arange(size)
     in_view = _in_view(world.corners, camera, size)
     for k, (dx, dy) in enumerate(SUBPIXELS[:EVERYWHERE]):
         hits = _cast(stage, (grid + dx) / size, (grid[:, None] + dy) / size, in_view)
-        if k == 0 and len(items):
-            occlusion = _occlusion(stage, hits, size)
+        if k == 0:
+            depth[hits.ground] = hits.distance
+            depth[hits.mesh] = hits.reach
+            if len(items):
+                occlusion = _occlusion(stage, hits, size)
         seen[k], sunny[k] = _shade(stage, hits, occlusion, k)
         kinds[k] = hits.kind
         _vote(votes, hits.mesh, hits.instance)
@@ -413,7 +420,8 @@ def render(
         covered = np.flatnonzero(votes.max(axis=0) >= len(SUBPIXELS) // 2)
         mask[covered] = votes[:, covered].argmax(axis=0) + 1
     pixels = np.ascontiguousarray(_tone(radiance).T)
-    return Rendering(pixels=pixels.reshape(size, size, 3), mask=mask.reshape(size, size))
+    shape = (size, size)
+    return Rendering(pixels=pixels.reshape(*shape, 3), mask=mask.reshape(shape), depth=depth.reshape(shape))
 
 
 def _vote(votes: NDArray[np.uint8], where: NDArray[np.intp], instance: NDArray[np.uint8]) -> None:
@@ -490,6 +498,7 @@ class _Hits:
     place: Array  # (2, G) position on the ground, metres
     distance: Array  # (G,) to there, metres
     mesh: NDArray[np.intp]  # (M,)
+    reach: Array  # (M,) distance, metres
     view: Array  # (3, M) unit directions of the rays that met a mesh
     point: Array  # (3, M)
     normal: Array  # (3, M)
@@ -506,10 +515,10 @@ def _cast(stage: _Stage, x: NDArray[np.floating], y: NDArray[np.floating], in_vi
     world, camera = stage.world, stage.camera
     rays, length = camera._unscaled(x, y)
     position = np.asarray(camera.position, dtype=np.float32)
-    reach = np.full(len(length), np.inf, np.float32)  # of the ground, in lengths of the direction
+    lengths = np.full(len(length), np.inf, np.float32)  # to the ground, in lengths of the direction
     if stage.surroundings.ground is not None:
-        np.divide(-position[2], rays[2], out=reach, where=rays[2] < -1e-6)
-    distance = reach * length
+        np.divide(-position[2], rays[2], out=lengths, where=rays[2] < -1e-6)
+    distance = lengths * length
     kind = np.isfinite(distance).astype(np.int16)
     mesh = np.flatnonzero(in_view)
     if stage.scene is not None and len(mesh):
@@ -522,9 +531,11 @@ def _cast(stage: _Stage, x: NDArray[np.floating], y: NDArray[np.floating], in_vi
         met = np.flatnonzero((result["primID"] >= 0) & nearer)
         mesh, view = mesh[met], view.take(met, axis=1)
         face, u, v = result["primID"][met], result["u"][met], result["v"][met]
-        point = position[:, None] + view * result["tfar"][met]
+        reach = result["tfar"][met]
+        point = position[:, None] + view * reach
     else:
-        mesh, view, point = mesh[:0], np.zeros((3, 0), np.float32), np.zeros((3, 0), np.float32)
+        mesh, reach = mesh[:0], np.zeros(0, np.float32)
+        view, point = np.zeros((3, 0), np.float32), np.zeros((3, 0), np.float32)
         face, u, v = np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.float32)
     barycentric = np.stack([1 - u - v, u, v])
     normal = _interpolated(world.normals, face, barycentric)
@@ -536,7 +547,7 @@ def _cast(stage: _Stage, x: NDArray[np.floating], y: NDArray[np.floating], in_vi
     instance = world.instance[face]
     kind[mesh] = np.where(instance == SCENERY, 2, 3 + instance.astype(np.int16))
     ground = np.flatnonzero(kind == 1)
-    place = position[:2, None] + rays[:2].take(ground, axis=1) * reach[ground]
+    place = position[:2, None] + rays[:2].take(ground, axis=1) * lengths[ground]
     return _Hits(
         rays=rays,
         length=length,
@@ -546,6 +557,7 @@ def _cast(stage: _Stage, x: NDArray[np.floating], y: NDArray[np.floating], in_vi
         place=place,
         distance=distance[ground],
         mesh=mesh,
+        reach=reach,
         view=view,
         point=point,
         normal=normal,

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from verism.errors import VerismError
 from verism.records import Rendered, Scene, SceneObject
 from verism.simulator.catalogue import Catalogue, standard_catalogue
-from verism.simulator.model import Asset, Model
+from verism.simulator.model import Asset, Material, Model, Pattern
 from verism.simulator.renderer import Camera, Placed, render, silhouette
 from verism.simulator.shapes import extremes
 from verism.simulator.surroundings import Surroundings
 
-__all__ = ["PAINTS", "RENDERER_VERSION", "SIZES", "SceneRenderer"]
+__all__ = ["MATERIALS", "PAINTS", "RENDERER_VERSION", "SIZES", "SceneRenderer"]
 
 # Enters the name of the renderer and so every manifest: raise it whenever the same scene would look different.
 RENDERER_VERSION = 2
@@ -42,13 +42,29 @@ PAINTS: dict[str, tuple[float, float, float]] = {
     "black": (0.035, 0.035, 0.035),
 }
 
+# What an object can be made of, by the field ``texture`` of scenes. Sketches of materials: a person would name most of
+# them, and no photograph is meant.
+MATERIALS: dict[str, Material] = {
+    "wooden": Material((0.62, 0.40, 0.22), 0.7, pattern=Pattern("wood", (0.36, 0.20, 0.09), 0.12)),
+    "metallic": Material((0.80, 0.81, 0.83), 0.18, metallic=1.0),
+    "plastic": Material((0.90, 0.30, 0.12), 0.28),
+    "rubber": Material((0.09, 0.09, 0.10), 0.95),
+    "glass": Material((0.70, 0.86, 0.84), 0.04, metallic=0.35),
+    "leather": Material((0.30, 0.15, 0.08), 0.5, pattern=Pattern("noise", (0.20, 0.09, 0.05), 0.05, 0.7)),
+    "fabric": Material((0.25, 0.38, 0.62), 0.98, pattern=Pattern("checks", (0.80, 0.78, 0.70), 0.16)),
+    "fluffy": Material((0.93, 0.90, 0.84), 1.0, pattern=Pattern("speckle", (0.66, 0.60, 0.52), 0.02, 0.8)),
+}
+
 SIZES = (64, 2048)  # images in pixels
 MIN_VISIBLE = 0.75  # least visible share of each object
 MAX_OVERLAP = 0.06  # of the smaller box
+COVERED = (0.12, 0.42)  # of the smaller box by the other one's, where one lies in front
+APART_M = 0.7  # least difference of their distances from the camera
 FRAME_MARGIN = 0.015  # of the image, free on all sides
 MIN_EXTENT = 0.11  # of the image, longer side of each box
 LAYOUTS = 12  # rendered attempts before giving up
 DRAWS = 240  # placements tried per attempt
+DEPTH = ("front", "behind")
 STAGE = 5.2  # metres from the camera to the middle of the stage
 
 # Shares of the image that the longest extent of an object takes, by the number of objects.
@@ -152,7 +168,9 @@ class SceneRenderer:
             own_rng = np.random.default_rng([make, 0 if alike else number])
             state = obj.state if obj.state in asset.states else asset.states[int(own_rng.integers(len(asset.states)))]
             model = asset.build(own_rng, state)
-            if obj.color != "plain":
+            if obj.texture in MATERIALS:
+                model = _made_of(model, obj, scene.scene_id)
+            elif obj.color != "plain":
                 paint = _paint(obj.color, rng)
                 try:
                     model = model.painted(paint)
@@ -178,7 +196,7 @@ class SceneRenderer:
             # Only where boxes meet can one object hide another: the ground hides nothing, scenery stays behind.
             if _meets_another(number, extents):
                 visible[number] = min(len(xs) / max(silhouette(item, camera, self.size), 1), 1.0)
-        return Rendered(pixels=image.pixels, boxes=boxes, visible=visible, mask=image.mask)
+        return Rendered(pixels=image.pixels, boxes=boxes, visible=visible, mask=image.mask, depth=image.depth)
 
 
 def _extent(item: Placed, camera: Camera) -> NDArray[np.float64]:
@@ -203,6 +221,13 @@ def _paint(color: str, rng: np.random.Generator) -> tuple[float, float, float]:
         raise VerismError(f"unknown colour {color!r}; choose from {sorted(PAINTS)} or plain")
     r, g, b = np.clip(np.array(PAINTS[color]) * rng.uniform(0.9, 1.05), 0, 1).tolist()
     return (r, g, b)
+
+
+def _made_of(model: Model, obj: SceneObject, scene_id: str) -> Model:
+    try:
+        return model.made_of(MATERIALS[obj.texture])
+    except ValueError as err:
+        raise VerismError(f"scene {scene_id}: {obj.label} cannot be {obj.texture}: {err}") from err
 
 
 def _yaw(asset: Asset, obj: SceneObject, rng: np.random.Generator) -> float:
@@ -248,6 +273,7 @@ def _place(
     # "below" is placed as its mirror: the lower object first, on the ground, and the other one above it.
     swapped = len(objects) == 2 and objects[1].relation == "below_0"
     order = (1, 0) if swapped else tuple(range(len(actors)))
+    in_depth = len(objects) == 2 and (objects[1].relation or "").rpartition("_")[0] in DEPTH
     hanging = {order[1]} if len(objects) == 2 and objects[1].relation in ("above_0", "below_0") else set()
     shrink = 1.0
     for draw in range(DRAWS):
@@ -260,10 +286,16 @@ def _place(
                 spot = _above(actors[number], others[0], camera, shrink, rng)
             else:
                 spot = _anywhere(actors[number], camera, on_ground, shrink, rng)
-            if spot is None or not _fits(spot, others):
+            if spot is None or not (_apart(spot, others) if in_depth else _fits(spot, others)):
                 break
             spots[number] = spot
-        if len(spots) == len(actors) and _relations_hold(objects, [spots[k].box for k in range(len(actors))]):
+        if len(spots) < len(actors):
+            continue
+        if in_depth:
+            holds = _covers(objects[1].relation or "", spots[0], spots[1], camera)
+        else:
+            holds = _relations_hold(objects, [spots[k].box for k in range(len(actors))])
+        if holds:
             return camera, [
                 Placed(actor.model, actor.matrix(spots[k].position, spots[k].size)) for k, actor in enumerate(actors)
             ]
@@ -339,9 +371,27 @@ def _fits(spot: _Spot, others: Sequence[_Spot]) -> bool:
         smaller = min(float(np.prod(s.box[2:] - s.box[:2])) for s in (spot, other))
         if (corner > 0).all() and corner[0] * corner[1] > MAX_OVERLAP * smaller:
             return False
-        if np.linalg.norm(spot.position - other.position) < 0.3 * (spot.size + other.size):
-            return False
-    return True
+    return _apart(spot, others)
+
+
+def _apart(spot: _Spot, others: Sequence[_Spot]) -> bool:
+    """Whether bodies do not touch."""
+    gaps = ((float(np.linalg.norm(spot.position - o.position)), 0.3 * (spot.size + o.size)) for o in others)
+    return all(gap >= least for gap, least in gaps)
+
+
+def _covers(relation: str, first: _Spot, second: _Spot, camera: Camera) -> bool:
+    """Whether the second object lies clearly in front of the first, or behind it, and the nearer covers some of the
+    farther, but not most of it."""
+    eye = np.array(camera.position)
+    nearer = float(np.linalg.norm(first.position - eye) - np.linalg.norm(second.position - eye))
+    if (nearer if relation.startswith("front") else -nearer) < APART_M:
+        return False
+    corner = np.minimum(first.box[2:], second.box[2:]) - np.maximum(first.box[:2], second.box[:2])
+    if (corner <= 0).any():
+        return False
+    smaller = min(float(np.prod(s.box[2:] - s.box[:2])) for s in (first, second))
+    return COVERED[0] <= float(corner[0] * corner[1]) / smaller <= COVERED[1]
 
 
 def _relations_hold(objects: Sequence[SceneObject], boxes: Sequence[NDArray[np.float64]]) -> bool:

@@ -137,6 +137,12 @@ SUITES: Mapping[str, Entry] = {
         "600 prompts, 1,813 test points of 27 kinds, four images each; from your copy of the data (CC BY 4.0)",
         commands={"unigenbench": f"{HOME}.unigenbench.cli:unigenbench"},
     ),
+    "compbench": Entry(
+        f"{HOME}.compbench.suite:CompBench",
+        "attribute binding, relations in image and depth, numeracy, complex prompts: 8 x 300, from your copy",
+        commands={"compbench": f"{HOME}.compbench.cli:compbench"},
+        published={"compbench": f"{HOME}.compbench.published:compbench"},
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",

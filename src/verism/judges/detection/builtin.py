@@ -22,7 +22,7 @@ from verism.inference import onnx_session
 from verism.judges.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import ImageBoxes, detection_table
 from verism.judges.detection.decode import Found, decode, with_mirror_image
-from verism.judges.detection.names import LabelMap, map_labels
+from verism.judges.detection.names import LabelMap, map_labels, missing_lines
 from verism.options import Spelling
 from verism.records import DetectionNeed
 
@@ -142,6 +142,7 @@ class BuiltinDetector:
             ) from err
         self._aliases = dict(aliases or {})
         self._label_map = lru_cache(maxsize=16)(self._map)
+        self._missing: tuple[Sequence[str], Sequence[str]] = ((), ())
         self.name = judge_name(
             "builtin",
             "paintskills-detector",
@@ -184,13 +185,18 @@ class BuiltinDetector:
         """Raise UsageError if the need asks for a class or a colour that the detector does not know."""
         if not isinstance(need, DetectionNeed):
             raise UsageError(f"{self.name} finds boxes; it cannot serve a need of {type(need).__name__}")
-        self._label_map(need.classes)
+        found = self._label_map(need.classes, need.partial)
+        self._missing = (found.missing, need.classes)
         if unknown := [c for c in need.colors if c not in self.colors]:
             raise UsageError(
                 f"the built-in detector does not know the colours {', '.join(unknown)}; it knows "
                 f"{', '.join(self.colors) or 'none'}. Use a suite with these, or a detector trained with yours "
                 "(verism train detector)."
             )
+
+    def summary(self) -> Sequence[str]:
+        """After a run: classes that the detector does not have."""
+        return missing_lines(*self._missing)
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """The table ``detections`` of some images.
@@ -201,7 +207,7 @@ class BuiltinDetector:
             UsageError: as ``check``.
         """
         self.check(need)
-        label_map = self._label_map(need.classes)
+        label_map = self._label_map(need.classes, need.partial)
         tints = [self.colors.index(c) for c in need.colors]
         boxes_of_images = []
         for image, seen in zip(images, self.detect([i.pixels for i in images]), strict=True):
@@ -221,12 +227,12 @@ class BuiltinDetector:
             )
         return detection_table(boxes_of_images, judge=self.name, need=need)
 
-    def _map(self, classes: tuple[str, ...]) -> LabelMap:
+    def _map(self, classes: tuple[str, ...], partial: bool = False) -> LabelMap:
         aliases = dict(self._aliases or {})
         if {"van", "car"} <= set(self.classes) and "car" in classes and "van" not in classes:
             aliases.setdefault("van", "car")  # a suite without vans means COCO's car, which includes them
         try:
-            return map_labels(dict(enumerate(self.classes)), classes, aliases)
+            return map_labels(dict(enumerate(self.classes)), classes, aliases, partial=partial)
         except UsageError as err:
             raise UsageError(
                 f"the built-in detector cannot judge this suite: {err} The built-in one knows "

@@ -36,7 +36,14 @@ from verism.judges.batching import (
     shortest_side_size,
 )
 from verism.judges.detection.boxes import ImageBoxes, corners, detection_table
-from verism.judges.detection.names import COCO91, PAINTSKILLS_V1, PAINTSKILLS_V1_COLORS, LabelMap, map_labels
+from verism.judges.detection.names import (
+    COCO91,
+    PAINTSKILLS_V1,
+    PAINTSKILLS_V1_COLORS,
+    LabelMap,
+    map_labels,
+    missing_lines,
+)
 from verism.options import Spelling
 from verism.records import DetectionNeed
 
@@ -244,6 +251,7 @@ class OriginalDetr:
                 f"{', '.join(colors)}. Name them in the order of the head."
             )
         self._labels = dict(enumerate(classes))
+        self._missing: tuple[Sequence[str], Sequence[str]] = ((), ())
         self._colors = tuple(colors) if shape.colors else ()
         self.name = judge_name(
             "detr",
@@ -260,8 +268,13 @@ class OriginalDetr:
 
     def check(self, need: DetectionNeed) -> None:
         """Raise UsageError if a class or colour of the need has no counterpart in the detector, or two share one."""
-        map_labels(self._labels, need.classes, self._aliases)
+        found = map_labels(self._labels, need.classes, self._aliases, partial=need.partial)
+        self._missing = (found.missing, need.classes)
         self._map_colors(need.colors)
+
+    def summary(self) -> Sequence[str]:
+        """After a run: classes that the detector does not have."""
+        return missing_lines(*self._missing)
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """All queries of all images, as table ``detections``, with colours if the checkpoint has the head for them.
@@ -272,7 +285,7 @@ class OriginalDetr:
         Raises:
             UsageError: a class or colour of the need has no counterpart in the detector, or two share one.
         """
-        label_map = map_labels(self._labels, need.classes, self._aliases)
+        label_map = map_labels(self._labels, need.classes, self._aliases, partial=need.partial)
         color_map = self._map_colors(need.colors)
 
         def step(images: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[ImageBoxes]:

@@ -19,7 +19,7 @@ from verism.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["COCO91", "PAINTSKILLS_V1", "PAINTSKILLS_V1_COLORS", "LabelMap", "map_labels", "spaced"]
+__all__ = ["COCO91", "PAINTSKILLS_V1", "PAINTSKILLS_V1_COLORS", "LabelMap", "map_labels", "missing_lines", "spaced"]
 
 NOT_A_CLASS = "N/A"
 
@@ -107,11 +107,16 @@ class LabelMap:
 
     Attributes:
         classes: the need's classes, in its order.
-        members: per class, the detector's class ids, at least one.
+        members: per class, the detector's class ids; none only where the need is partial.
     """
 
     classes: tuple[str, ...]
     members: tuple[tuple[int, ...], ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Classes of the need that the detector does not have."""
+        return tuple(name for name, ids in zip(self.classes, self.members, strict=True) if not ids)
 
     def class_scores(self, scores: np.ndarray) -> np.ndarray:
         """Scores of the need's classes: the largest among the detector's classes behind each.
@@ -125,7 +130,8 @@ class LabelMap:
 
         if not self.members:
             return np.zeros((len(scores), 0), dtype=np.float32)
-        return np.stack([scores[:, list(ids)].max(axis=1) for ids in self.members], axis=1)
+        nothing = np.zeros(len(scores), dtype=scores.dtype)
+        return np.stack([scores[:, list(ids)].max(axis=1) if ids else nothing for ids in self.members], axis=1)
 
     def suite_index(self, model_ids: np.ndarray) -> np.ndarray:
         """Number of the need's class behind each class id of the detector, -1 for a foreign class; shape as given."""
@@ -136,7 +142,11 @@ class LabelMap:
 
 
 def map_labels(
-    model_labels: Mapping[int, str], classes: Sequence[str], aliases: Mapping[str, str] | None = None
+    model_labels: Mapping[int, str],
+    classes: Sequence[str],
+    aliases: Mapping[str, str] | None = None,
+    *,
+    partial: bool = False,
 ) -> LabelMap:
     """Find the detector's classes behind every class of a need.
 
@@ -148,6 +158,7 @@ def map_labels(
         classes: the need's classes.
         aliases: class of the suite by the detector's name, ``{"Parasol": "umbrella"}``: the detector's class then
             stands for that class and no other. Aliases to classes outside the need are left unused.
+        partial: whether classes may have no counterpart; of two that share one, the first has it.
     Raises:
         UsageError: a class has no counterpart, two share one, or an alias names a class the detector does not have.
 
@@ -185,7 +196,14 @@ def map_labels(
             ids = by_key.get(stand_in, [])
         members.append(tuple(sorted(ids)))
 
-    if missing := [name for name, entry in zip(classes, members, strict=True) if not entry]:
+    if partial:
+        taken: set[int] = set()
+        for k, entry in enumerate(members):
+            members[k] = tuple(i for i in entry if i not in taken)
+            taken |= set(entry)
+        if not taken:
+            raise UsageError(_missing_message(classes, list(usable.values())))
+    elif missing := [name for name, entry in zip(classes, members, strict=True) if not entry]:
         raise UsageError(_missing_message(missing, list(usable.values())))
     owner: dict[int, str] = {}
     for name, entry in zip(classes, members, strict=True):
@@ -198,6 +216,19 @@ def map_labels(
                 )
             owner[i] = name
     return LabelMap(classes=tuple(classes), members=tuple(members))
+
+
+def missing_lines(missing: Sequence[str], of: Sequence[str]) -> list[str]:
+    """A line on classes that a detector does not have, for the end of a run; nothing if it has them all.
+
+    Args:
+        missing: the classes.
+        of: all that were asked for.
+    """
+    if not missing:
+        return []
+    shown = ", ".join(missing[:12]) + (" ..." if len(missing) > 12 else "")
+    return [f"the detector has no class for {len(missing)} of {len(of)} names and never finds them: {shown}"]
 
 
 def _missing_message(missing: Sequence[str], labels: Sequence[str]) -> str:

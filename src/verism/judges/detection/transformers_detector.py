@@ -29,7 +29,7 @@ from verism.judges.batching import (
     released_input,
 )
 from verism.judges.detection.boxes import ImageBoxes, corners, detection_table
-from verism.judges.detection.names import map_labels
+from verism.judges.detection.names import map_labels, missing_lines
 from verism.judges.hub import HubOptions, identity, load_config, load_image_processor, load_model, source_name
 from verism.options import Spelling
 from verism.records import DetectionNeed
@@ -96,6 +96,7 @@ class TransformersDetector:
             raise UsageError(f"{id_or_path!r} is a model of type {config.model_type!r}, which is no object detector")
         self._model = load_model(loader, id_or_path, where, self._dtype, self._device)
         self._accepts_mask = "pixel_mask" in inspect.signature(self._model.forward).parameters
+        self._missing: tuple[Sequence[str], Sequence[str]] = ((), ())
         self._labels: dict[int, str] = {int(i): str(label) for i, label in self._model.config.id2label.items()}
         self._prepare_pixels = (
             _released_inputs if preprocessing == "released" else _ModelInputs(id_or_path, config, where)
@@ -112,7 +113,12 @@ class TransformersDetector:
 
     def check(self, need: DetectionNeed) -> None:
         """Raise UsageError if a class of the need has no counterpart among the detector's classes, or two share one."""
-        map_labels(self._labels, need.classes, self._aliases)
+        found = map_labels(self._labels, need.classes, self._aliases, partial=need.partial)
+        self._missing = (found.missing, need.classes)
+
+    def summary(self) -> Sequence[str]:
+        """After a run: classes that the detector does not have."""
+        return missing_lines(*self._missing)
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
         """All queries of all images, as table ``detections``; colours are not judged.
@@ -120,7 +126,7 @@ class TransformersDetector:
         Raises:
             UsageError: a class of the need has no counterpart among the detector's classes, or two share one.
         """
-        label_map = map_labels(self._labels, need.classes, self._aliases)
+        label_map = map_labels(self._labels, need.classes, self._aliases, partial=need.partial)
 
         def step(images: Sequence[LoadedImage], inputs: dict[str, torch.Tensor]) -> list[ImageBoxes]:
             output = self._model(**{**inputs, "pixel_values": inputs["pixel_values"].to(self._dtype)})

@@ -55,7 +55,8 @@ class TransformersVqa:
         max_new_tokens: length of a reply in tokens; 10 by default.
         settings: ``released``: prompt and generation as DALL-Eval's released code has them: the prompt
             ``Question: {question} Answer:`` for every question, 5 beams, at most 30 new tokens, at least 1, penalties
-            of length and repetition 1, nothing sampled.
+            of length and repetition 1, nothing sampled. ``original-blip``: BLIP as its original code runs it, which
+            T2I-CompBench does: images squashed to 480 x 480 pixels, the bare question behind the token ``[ENC]``.
         hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, one that reads no questions, incomplete weights, or a prompt without ``{question}``.
@@ -73,13 +74,15 @@ class TransformersVqa:
         choose: Choose = "auto",
         beams: int | None = None,
         max_new_tokens: int | None = None,
-        settings: Literal["released"] | None = None,
+        settings: Literal["released", "original-blip"] | None = None,
         hub: HubOptions = HubOptions(),
     ) -> None:
         check_prompts(choose, prompt, choice_prompt)
         self._generation: dict[str, float] = {}
         if settings is not None:
-            check_choice("settings", settings, ("released",))
+            check_choice("settings", settings, ("released", "original-blip"))
+        original_blip = settings == "original-blip"
+        if settings == "released":
             subset = {
                 "prompt": prompt,
                 "choice_prompt": choice_prompt,
@@ -93,7 +96,7 @@ class TransformersVqa:
         self._choose = choose
         self._beams = check_count("beams", 1 if beams is None else beams)
         self._length = check_count("max_new_tokens", 10 if max_new_tokens is None else max_new_tokens)
-        self._model = VisionLanguageModel(id_or_path, task="answers", hub=hub)
+        self._model = VisionLanguageModel(id_or_path, task="answers", hub=hub, original_blip=original_blip)
         usual = (_PROMPTS.get(self._model.family, "{question}"),) * 2
         yes_no, choices = CHAT_PROMPTS if self._model.chat else usual
         self._prompt = prompt or yes_no
