@@ -959,8 +959,15 @@ class Run:
 
         wanted = [] if keys is None else [pl.col(key_of(table)).is_in(list(keys))]
         folder = self._folder(table, judge)
-        parts = self._each_part(folder, columns, _itself, filters=wanted, paths=paths) or [empty_table(table)]
-        return pl.concat([_numbered(table, rows, number) for number, rows in enumerate(parts)])
+        # Thousands of tables without rows would take more memory than those with some.
+        parts = self._each_part(
+            folder, columns, lambda rows: rows if rows.height else None, filters=wanted, paths=paths
+        )
+        kept = [(number, rows) for number, rows in enumerate(parts) if rows is not None]
+        if not kept:
+            read = empty_table(table)
+            kept = [(0, read if columns is None else read.select([c for c in columns if c in read.columns]))]
+        return pl.concat([_numbered(table, rows, number) for number, rows in kept])
 
     def scan(self, table: str, judge: str | None = None, *, keys: Sequence[str] | None = None) -> pl.LazyFrame:
         """A table without reading all of it, for looking at runs: hashes of its files are not checked (``verify``).
