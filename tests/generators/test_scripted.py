@@ -18,7 +18,7 @@ from verism.generators.scripted import (
 )
 from verism.metrics.depth_maps import depth_of_text
 from verism.pipeline.local import make_requests
-from verism.records import Prompt, Question, Rendered, Scene, SceneObject, SceneFact, schema
+from verism.records import Prompt, Question, Rendered, Scene, SceneFact, SceneObject, schema
 from verism.suites.paintskills.suite import PaintSkills
 
 CLASSES = {"dog": "dog", "chair": "chair", "fire hydrant": "fireHydrant"}

@@ -19,8 +19,8 @@ from verism.records import (
     Observed,
     Prompt,
     Question,
-    Score,
     SceneFact,
+    Score,
     UserImage,
     option_of,
 )
