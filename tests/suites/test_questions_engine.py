@@ -54,7 +54,7 @@ def image(prompt, index, answers, switches=PLAIN, questions=DOG, problem="", fir
         ("yes", {"yes": 1, "Yes": 0, "yes.": 0, "no": 0, "no bus": 0}),
         ("Yes", {"yes": 0, "Yes": 1, "Yes.": 0, "no": 0}),
         ("plain_yes", {"yes": 1, "Yes.": 1, "YES!": 1, "yes sir": 0, "no": 0}),
-        ("zero_one", {"1": 1, "0": 0, '{"score": 1}': 1, "reason 10\nScore: 0": 0, "2": None, "": None}),
+        ("zero_one", {"1": 1, "0": 0, '{"score": 1}': 1, "reason 10, point 1\nScore: 0": 0, "2": None, "": None}),
     ],
 )
 def test_each_answer_test_by_hand(test, replies):
