@@ -128,6 +128,11 @@ def test_probabilities_pass_above_one_half_only():
     assert gated_values(own, {"2": ["1"], "3": ["2"]}, dependence="cascade") == {"1": 0.5, "2": 0.0, "3": 0.0}
 
 
+def test_parent_that_is_wrong_by_itself_fails_its_children_whatever_is_undecided_about_it():
+    own = {"1": 0.3, "2": None}
+    assert gated_values(own, {"1": ["2"], "2": ["1"]}, dependence="cascade") == {"1": None, "2": 0.0}
+
+
 def test_unknown_parent_is_refused():
     with pytest.raises(ValueError, match="depends on 'x'"):
         gated_values({"1": 1.0}, {"1": ["x"]}, dependence="parents")
