@@ -54,7 +54,7 @@ def image(prompt, index, answers, switches=PLAIN, questions=DOG, problem="", fir
         ("yes", {"yes": 1, "Yes": 0, "yes.": 0, "no": 0, "no bus": 0}),
         ("Yes", {"yes": 0, "Yes": 1, "Yes.": 0, "no": 0}),
         ("plain_yes", {"yes": 1, "Yes.": 1, "YES!": 1, "yes sir": 0, "no": 0}),
-        ("zero_one", {"1": 1, "0": 0, '{"score": 1}': 1, "reason 10\nScore: 0": 0, "2": None, "": None}),
+        ("zero_one", {"1": 1, "0": 0, '{"score": 1}': 1, "reason 10, point 1\nScore: 0": 0, "2": None, "": None}),
     ],
 )
 def test_each_answer_test_by_hand(test, replies):
@@ -126,6 +126,11 @@ def test_probabilities_pass_above_one_half_only():
     own = {"1": 0.5, "2": 0.9, "3": 0.51}
     assert gated_values(own, {"2": ["1"], "3": ["2"]}, dependence="parents") == {"1": 0.5, "2": 0.0, "3": 0.51}
     assert gated_values(own, {"2": ["1"], "3": ["2"]}, dependence="cascade") == {"1": 0.5, "2": 0.0, "3": 0.0}
+
+
+def test_parent_that_is_wrong_by_itself_fails_its_children_whatever_is_undecided_about_it():
+    own = {"1": 0.3, "2": None}
+    assert gated_values(own, {"1": ["2"], "2": ["1"]}, dependence="cascade") == {"1": None, "2": 0.0}
 
 
 def test_unknown_parent_is_refused():
