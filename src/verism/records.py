@@ -39,6 +39,7 @@ __all__ = [
     "LoadedImage",
     "Need",
     "Observed",
+    "OcrNeed",
     "Prompt",
     "ProtocolName",
     "Question",
@@ -47,12 +48,14 @@ __all__ = [
     "ReferenceSet",
     "Region",
     "Rendered",
+    "RenderedWord",
     "Renderer",
     "Request",
     "Result",
     "Scene",
     "SceneFact",
     "SceneObject",
+    "SceneText",
     "Score",
     "SegmentationNeed",
     "SkinToneNeed",
@@ -110,6 +113,28 @@ class SceneObject:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SceneText:
+    """A text that stands on one surface of a scene.
+
+    Attributes:
+        text: the text; a line end where a line ends. The character U+FFFD stands for a glyph that is none: it is drawn
+            as strokes that mean nothing.
+        surface: ``sign``, ``poster``, ``screen``, ``label``, ``board`` or ``banner``.
+        size: height of its letters: ``small``, ``medium`` or ``large``.
+        tilt: how far the surface turns away from the camera: ``none``, ``slight`` or ``strong``.
+        font: name of one of the simulator's fonts; empty: drawn of those that have all its characters.
+        quality: how it was taken: ``sharp``, ``blurred`` or ``noisy``.
+    """
+
+    text: str
+    surface: str = "sign"
+    size: str = "large"
+    tilt: str = "none"
+    font: str = ""
+    quality: str = "sharp"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """What an image must show, completely enough to paint it again on any machine.
 
@@ -121,6 +146,7 @@ class Scene:
         background: name of an environment of the simulator, ``empty`` for black.
         objects: in order; relations point backwards.
         seed: 64-bit seed of every random choice of the renderer (camera, light, pose, materials ...).
+        texts: texts on surfaces before the background, in reading order; scenes have texts or objects.
     """
 
     scene_id: str
@@ -130,6 +156,24 @@ class Scene:
     background: str
     objects: tuple[SceneObject, ...]
     seed: int = 0
+    texts: tuple[SceneText, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedWord:
+    """A word that was drawn.
+
+    Attributes:
+        text: the word.
+        region: number of the scene's text that it is of.
+        line: number of its line in the image, in reading order.
+        box: (x0, y0, x1, y1) in pixels around it, right and lower edges exclusive.
+    """
+
+    text: str
+    region: int
+    line: int
+    box: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -142,12 +186,14 @@ class Rendered:
             ``x1`` and ``y1`` are exclusive, so a box of one pixel has width 1.
         visible: per object, visible share of its own silhouette inside the image frame and not hidden, in [0, 1].
         mask: instance mask, shape (H, W), uint8: 0 background, ``i + 1`` object ``i``.
+        words: the words that were drawn, in reading order.
     """
 
     pixels: np.ndarray
     boxes: np.ndarray
     visible: np.ndarray
     mask: np.ndarray
+    words: tuple[RenderedWord, ...] = ()
 
 
 class Renderer(Protocol):
@@ -477,6 +523,24 @@ class AnswerNeed(Need):
     beside: ClassVar[tuple[str, ...]] = ("token_probabilities",)
     judges: ClassVar[str] = "VQA models"
     help: ClassVar[str] = "Model that answers questions: ID_OR_PATH, openai:MODEL, results:FILE."
+
+
+@dataclass(frozen=True, kw_only=True)
+class OcrNeed(Need):
+    """The text of each image: as a whole in reading order, and line by line or word by word where the engine tells.
+
+    Attributes:
+        languages: language of each prompt's text by prompt id, as ISO 639-1 has it (``en``, ``zh``); an engine that
+            has to be told what it reads takes it, others read whatever they know.
+        instruction: how a model that takes instructions is asked for the text; empty: as its judge words it.
+    """
+
+    languages: Mapping[str, str] = field(default_factory=dict)
+    instruction: str = ""
+    table: ClassVar[str] = "readings"
+    role: ClassVar[str] = "ocr"
+    judges: ClassVar[str] = "OCR engines"
+    help: ClassVar[str] = "OCR engine: tesseract, rapidocr, transformers:ID, openai:MODEL, results:FILE, truth."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -841,6 +905,20 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("judge", "str", "captioner and its settings"),
         Column("text", "str", "the sentence; null if it gave none"),
         Column("note", "str", "why there is none, or null"),
+    ),
+    "readings": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "OCR engine, its version, models and settings"),
+        Column("level", "str", "image (all of its text; one row for each image), line or word"),
+        Column("line", "i32", "number of the line in reading order, from 0; -1 in the row of the image"),
+        Column("word", "i32", "number of the word in its line, from 0; -1 in rows of images and lines"),
+        Column("text", "str", "what was read, lines of an image with line ends between; empty: no text; null: no answer"),
+        Column("score", "f32", "confidence, in [0, 1]; null where the engine gives none"),
+        Column("x0", "f32", "left, pixels; null where the engine gives no boxes"),
+        Column("y0", "f32", "top, pixels"),
+        Column("x1", "f32", "right, pixels, exclusive"),
+        Column("y1", "f32", "bottom, pixels, exclusive"),
+        Column("note", "str", "why there is no answer, or null"),
     ),
     "answers": (
         Column("image_id", "str", "image looked at"),
