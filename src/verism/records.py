@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from verism.errors import VerismError
 
 __all__ = [
+    "GARBLED",
     "NEEDS",
     "PROTOCOLS",
     "STATES",
@@ -69,6 +70,7 @@ __all__ = [
     "frame",
     "make_image_id",
     "option_of",
+    "reading_rows",
     "roles",
     "schema",
     "vector_rows",
@@ -112,13 +114,15 @@ class SceneObject:
     state: str | None = None
 
 
+GARBLED = "\ufffd"  # stands in a text for a glyph that is none
+
+
 @dataclass(frozen=True, kw_only=True)
 class SceneText:
     """A text that stands on one surface of a scene.
 
     Attributes:
-        text: the text; a line end where a line ends. The character U+FFFD stands for a glyph that is none: it is drawn
-            as strokes that mean nothing.
+        text: the text; a line end where a line ends. ``GARBLED`` is drawn as strokes that mean nothing.
         surface: ``sign``, ``poster``, ``screen``, ``label``, ``board`` or ``banner``.
         size: height of its letters: ``small``, ``medium`` or ``large``.
         tilt: how far the surface turns away from the camera: ``none``, ``slight`` or ``strong``.
@@ -1059,6 +1063,39 @@ def frame(table: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         if unknown := sorted(set(row) - set(columns)):
             raise ValueError(f"table {table!r} has no column {unknown}; its columns are {list(columns)}")
     return pl.DataFrame({name: [row.get(name) for row in rows] for name in columns}, schema=columns)
+
+
+def reading_rows(
+    image_id: str, judge: str, words: Sequence[tuple[int, str, float | None, tuple[float, float, float, float] | None]]
+) -> list[dict[str, Any]]:
+    """Rows of table ``readings`` for an image of which an engine tells every word: of the image, its lines, its words.
+
+    Args:
+        image_id: the image.
+        judge: who signs the rows.
+        words: line, text, confidence in [0, 1] and box (x0, y0, x1, y1) of each word, in reading order; no confidence
+            or box: None. A line's text is its words with spaces between, its confidence their mean.
+    """
+    lines: dict[int, list[tuple[str, float | None, tuple[float, float, float, float] | None]]] = {}
+    for line, text, score, box in words:
+        lines.setdefault(line, []).append((text, score, box))
+    same: dict[str, Any] = {"image_id": image_id, "judge": judge}
+    texts = [" ".join(text for text, _, _ in of_line) for of_line in lines.values()]
+    rows = [{**same, "level": "image", "line": -1, "word": -1, "text": "\n".join(texts)}]
+    for number, (text, of_line) in enumerate(zip(texts, lines.values(), strict=True)):
+        known = [score for _, score, _ in of_line if score is not None]
+        boxes = [box for _, _, box in of_line if box is not None]
+        score = sum(known) / len(known) if len(known) == len(of_line) else None
+        edges: dict[str, float] = {}
+        if boxes:
+            lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+            edges = {"x0": min(lefts), "y0": min(tops), "x1": max(rights), "y1": max(bottoms)}
+        rows.append({**same, "level": "line", "line": number, "word": -1, "text": text, "score": score, **edges})
+        for position, (word, confidence, box) in enumerate(of_line):
+            place = {} if box is None else dict(zip(("x0", "y0", "x1", "y1"), box, strict=True))
+            row = {**same, "level": "word", "line": number, "word": position, "text": word, "score": confidence}
+            rows.append(row | place)
+    return rows
 
 
 def vector_rows(table: str, keys: Sequence[str], judge: str, vectors: np.ndarray) -> pl.DataFrame:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from verism.errors import UsageError, VerismError
 from verism.metrics.masks import rle_of_mask
 from verism.metrics.named_colours import COLORS, color_shares
-from verism.records import Rendered, Renderer, Request, Result, Scene, SceneObject, frame, schema
+from verism.generators.misspelling import possible_in_text, spoil_text
+from verism.records import Rendered, Renderer, Request, Result, Scene, SceneObject, frame, reading_rows, schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,11 +29,15 @@ __all__ = [
     "answers_of",
     "detections_of",
     "oracle",
+    "readings_of",
     "segments_of",
     "spoil",
 ]
 
-Mistake = Literal["count", "class", "relation", "color", "binding", "empty"]
+Mistake = Literal[
+    "count", "class", "relation", "color", "binding", "empty",
+    "misspelt", "missing", "surplus", "swapped", "repeated", "garbled",
+]  # fmt: skip
 MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
 OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right"}
@@ -89,6 +94,7 @@ class ScriptedGenerator:
                     "detections": detections_of(request.image_id, scene, image, tuple(self.classes), self.colors),
                     "segments": segments_of(request.image_id, scene, image, tuple(self.classes), self.colors),
                     **answers_of(request, scene),
+                    **readings_of(request.image_id, scene, image),
                 },
             )
 
@@ -139,6 +145,8 @@ def spoil(
     Raises:
         UsageError: none of the mistakes is possible for this scene.
     """
+    if scene.texts:
+        return _spoil_texts(scene, rng, mistakes)
     relation = next((o.relation for o in scene.objects if o.relation is not None), None)
     possible = [
         m
@@ -191,6 +199,26 @@ def spoil(
 
     objects = [swapped(o) if scene.skill == "count" or k == number else o for k, o in enumerate(objects)]
     return replace(scene, objects=tuple(objects)), f"{label} instead of {old}"
+
+
+def _spoil_texts(scene: Scene, rng: np.random.Generator, mistakes: Sequence[str]) -> tuple[Scene, str]:
+    """A scene with a mistake in one of its texts, and what it is, in words."""
+    possible = [
+        (kind, region)
+        for kind in mistakes
+        for region, text in enumerate(scene.texts)
+        if possible_in_text(kind, text.text, alone=len(scene.texts) == 1)
+    ]
+    kinds = list(dict.fromkeys(kind for kind, _ in possible))
+    if not kinds:
+        raise UsageError(f"scripted: none of the mistakes {list(mistakes)} is possible for the texts of this prompt")
+    kind = kinds[int(rng.integers(len(kinds)))]
+    regions = [region for each, region in possible if each == kind]
+    region = regions[int(rng.integers(len(regions)))]
+    old = scene.texts[region]
+    text, made = spoil_text(old.text, kind, rng)
+    texts = [*scene.texts[:region], *([replace(old, text=text)] if text else []), *scene.texts[region + 1 :]]
+    return replace(scene, texts=tuple(texts)), made
 
 
 def _swappable(objects: Sequence[SceneObject]) -> bool:
@@ -299,6 +327,23 @@ def answers_of(request: Request, scene: Scene, judge: str = "truth") -> dict[str
             }
         )
     return {"answers": frame("answers", rows)} if rows else {}
+
+
+def readings_of(image_id: str, scene: Scene, rendered: Rendered, judge: str = "truth") -> dict[str, pl.DataFrame]:
+    """What a perfect OCR engine would read in a rendered scene: table ``readings``, confidence 1, in reading order.
+
+    Args:
+        image_id: the image.
+        scene: what was rendered.
+        rendered: the image with its words.
+        judge: who signs the rows.
+
+    Returns:
+        The table by its name; nothing of a scene without texts.
+    """
+    if not scene.texts:
+        return {}
+    return {"readings": frame("readings", reading_rows(image_id, judge, [(w.line, w.text, 1.0, w.box) for w in rendered.words]))}
 
 
 def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:
