@@ -175,7 +175,7 @@ def characters(text: str) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------- edits
-def edits(target: Sequence[Hashable], read: Sequence[Hashable]) -> Edits:
+def edits(target: Sequence[Hashable], read: Sequence[Hashable], *, free_insertions: bool = False) -> Edits:
     """The fewest edits (substitutions, deletions, insertions) that turn the target into what was read.
 
     Among alignments with the fewest edits, one with the fewest substitutions is taken, so that the three numbers are
@@ -184,13 +184,17 @@ def edits(target: Sequence[Hashable], read: Sequence[Hashable]) -> Edits:
     Args:
         target: tokens asked for, in order.
         read: tokens read, in order.
+        free_insertions: whether tokens that are too much cost nothing; they are not counted then.
 
     >>> edits("kitten", "sitting")
     Edits(substitutions=2, deletions=0, insertions=1, length=6)
+    >>> edits("open", "we open at 9", free_insertions=True)
+    Edits(substitutions=0, deletions=0, insertions=0, length=4)
     """
     n, m = len(target), len(read)
-    cost = int(_costs(target, read)[-1]) if n else m * WEIGHT
-    distance, substitutions = divmod(cost, WEIGHT)
+    distance, substitutions = divmod(int(_costs(target, read, 0 if free_insertions else WEIGHT)[-1]), WEIGHT)
+    if free_insertions:
+        return Edits(substitutions, distance - substitutions, 0, n)
     apart = distance - substitutions  # deletions and insertions
     insertions = (apart + m - n) // 2
     return Edits(substitutions, apart - insertions, insertions, n)
@@ -205,13 +209,13 @@ def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return edits(a, b).distance
 
 
-def _costs(target: Sequence[Hashable], read: Sequence[Hashable]) -> NDArray[np.int64]:
+def _costs(target: Sequence[Hashable], read: Sequence[Hashable], insertion: int) -> NDArray[np.int64]:
     """Cost of turning the target into each beginning of what was read, shape (M + 1,): edits times ``WEIGHT`` plus
-    substitutions."""
+    substitutions; ``insertion`` is the cost of a token that is too much."""
     number: dict[Hashable, int] = {}
     wanted = [number.setdefault(token, len(number)) for token in target]
     seen = np.array([number.setdefault(token, len(number)) for token in read], dtype=np.int64)
-    steps = np.arange(len(seen) + 1, dtype=np.int64) * WEIGHT
+    steps = np.arange(len(seen) + 1, dtype=np.int64) * insertion
     row = steps.copy()
     for token in wanted:
         best = row + WEIGHT  # the token is left out

@@ -111,6 +111,14 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.geneval2.suite:GenEval2",
         "800 prompts of 3 to 10 atoms, 6,012 questions, Soft-TIFA; from your copy of the data (CC BY-NC)",
     ),
+    "text_rendering": Entry(
+        f"{HOME}.text_rendering.suite:TextRendering",
+        "texts in images, read by OCR: prompts of our own in eight languages, LongText-Bench, CVTG-2K, OneIG's text part",
+        published={
+            "cvtg": f"{HOME}.text_rendering.published:cvtg",
+            "longtext": f"{HOME}.text_rendering.published:longtext",
+        },
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
