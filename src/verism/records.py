@@ -916,7 +916,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("level", "str", "image (all of its text; one row for each image), line or word"),
         Column("line", "i32", "number of the line in reading order, from 0; -1 in the row of the image"),
         Column("word", "i32", "number of the word in its line, from 0; -1 in rows of images and lines"),
-        Column("text", "str", "what was read, lines of an image with line ends between; empty: no text; null: no answer"),
+        Column(
+            "text", "str", "what was read, lines of an image with line ends between; empty: no text; null: no answer"
+        ),
         Column("score", "f32", "confidence, in [0, 1]; null where the engine gives none"),
         Column("x0", "f32", "left, pixels; null where the engine gives no boxes"),
         Column("y0", "f32", "top, pixels"),

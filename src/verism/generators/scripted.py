@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
+from verism.generators.misspelling import possible_in_text, spoil_text
 from verism.metrics.masks import rle_of_mask
 from verism.metrics.named_colours import COLORS, color_shares
-from verism.generators.misspelling import possible_in_text, spoil_text
 from verism.records import Rendered, Renderer, Request, Result, Scene, SceneObject, frame, reading_rows, schema
 
 if TYPE_CHECKING:
@@ -343,7 +343,11 @@ def readings_of(image_id: str, scene: Scene, rendered: Rendered, judge: str = "t
     """
     if not scene.texts:
         return {}
-    return {"readings": frame("readings", reading_rows(image_id, judge, [(w.line, w.text, 1.0, w.box) for w in rendered.words]))}
+    return {
+        "readings": frame(
+            "readings", reading_rows(image_id, judge, [(w.line, w.text, 1.0, w.box) for w in rendered.words])
+        )
+    }
 
 
 def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:

@@ -89,6 +89,9 @@ class Wording(NamedTuple):
     punctuation: bool = False
 
 
+USUAL = Wording()
+
+
 # --------------------------------------------------------------------------------------------------------------- tokens
 def is_spaceless(character: str) -> bool:
     """Whether a character is of a script that is written without spaces between words: Han, kana, Thai ...
@@ -127,7 +130,7 @@ def _script(character: str) -> str:
     return {"CJK": "han", "HIRAGANA": "kana", "KATAKANA": "kana"}.get(first, first.lower())
 
 
-def plain_text(text: str, wording: Wording = Wording()) -> str:
+def plain_text(text: str, wording: Wording = USUAL) -> str:
     """A text without what does not count: compatibility forms (NFKC), runs of spaces, and what ``wording`` leaves out.
 
     >>> plain_text("  Don’t   PARK\\nhere! "), plain_text("Don’t PARK!", Wording(case=True, punctuation=True))
@@ -150,7 +153,8 @@ def words(text: str) -> list[str]:
     found: list[str] = []
     for part in text.split():
         for spaceless, group in itertools.groupby(part, is_spaceless):
-            found += list(group) if spaceless else ["".join(group)]
+            run = list(group)
+            found += run if spaceless else ["".join(run)]
     return found
 
 
@@ -225,7 +229,7 @@ def _costs(target: Sequence[Hashable], read: Sequence[Hashable], insertion: int)
 
 
 def error_rate(found: Edits) -> float:
-    """Edits as a share of the tokens of the target: CER of characters, WER of words. It may exceed 1; NaN without target.
+    """Edits as a share of the tokens of the target: CER of characters, WER of words. May exceed 1; NaN without target.
 
     >>> error_rate(edits("abcd", "abxd")), error_rate(edits("a", "abcd"))
     (0.25, 3.0)
@@ -277,7 +281,7 @@ def best_order(regions: Sequence[Sequence[Hashable]], read: Sequence[Hashable]) 
 
 
 def _end_of_fit(region: Sequence[Hashable], read: Sequence[Hashable]) -> int:
-    """Where the stretch of what was read ends that takes the fewest edits to become the region: the first such place."""
+    """Where the stretch of what was read ends that takes the fewest edits to become the region; the first such end."""
     number: dict[Hashable, int] = {}
     wanted = [number.setdefault(token, len(number)) for token in region]
     seen = np.array([number.setdefault(token, len(number)) for token in read], dtype=np.int64)

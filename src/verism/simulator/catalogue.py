@@ -76,7 +76,7 @@ class Catalogue:
         return self.environments[name]
 
     def with_assets(self, folder: Path) -> Catalogue:
-        """With the models (.glb, .gltf, .obj), images (environments) and fonts of a folder; taken names are replaced."""
+        """With models (.glb, .gltf, .obj), images (environments) and fonts of a folder; taken names are replaced."""
         from verism.simulator.environments import user_environment
         from verism.simulator.user_assets import load_assets
 

@@ -142,7 +142,9 @@ def _check(scene: Scene, text: SceneText, fonts: Sequence[Font]) -> None:
         ("font", text.font, ("", *(font.name for font in fonts))),
     ):
         if value not in known:
-            raise VerismError(f"scene {scene.scene_id}: unknown {name} {value!r}; there are {', '.join(filter(None, known))}")
+            raise VerismError(
+                f"scene {scene.scene_id}: unknown {name} {value!r}; there are {', '.join(filter(None, known))}"
+            )
     if not text.text.strip():
         raise VerismError(f"scene {scene.scene_id}: a text with nothing in it cannot be drawn")
 
@@ -219,7 +221,7 @@ def _set(text: str, font: Font, em: int, width: float) -> _Set | None:
 
 
 def _pieces(line: str, face: object, width: float, em: int) -> list[str]:
-    """What a line may be broken between: words; what is too long of a script without spaces is cut where it has to be."""
+    """What a line may be broken between: words; of a script without spaces what is too long is cut where it must be."""
     pieces = []
     for word in line.split():
         if _length(word, face, em) <= width or not any("\u2e80" <= c < GARBLED for c in word):
@@ -241,7 +243,14 @@ def _length(word: str, face: object, em: int) -> float:
 
 
 def _write(
-    draw: ImageDraw.ImageDraw, lines: _Set, pad: float, look: _Look, text: str, rng: np.random.Generator, *, centered: bool
+    draw: ImageDraw.ImageDraw,
+    lines: _Set,
+    pad: float,
+    look: _Look,
+    text: str,
+    rng: np.random.Generator,
+    *,
+    centered: bool,
 ) -> list[tuple[str, int, tuple[float, float, float, float]]]:
     """Draw the words, and say where each stands: text, line and box in pixels of the surface."""
     face = lines.font.at(lines.em, shaped=needs_shaping(text))
@@ -309,7 +318,7 @@ def _scribble(
         draw.line([tuple(p) for p in curve.tolist()], fill=(*ink, 255), width=width, joint="curve")
 
 
-# --------------------------------------------------------------------------------------------------------------- placing
+# -------------------------------------------------------------------------------------------------------------- placing
 def _placed(
     canvas: Image.Image, panel: _Panel, text: SceneText, room: tuple[float, float], rng: np.random.Generator
 ) -> tuple[Image.Image, list[tuple[str, int, tuple[float, float, float, float]]]]:

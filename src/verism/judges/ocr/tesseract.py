@@ -1,6 +1,6 @@
 """Tesseract, by its program: verism run text_rendering --images DIR --ocr tesseract.
 
-The Debian package is ``tesseract-ocr``, with one package for each language (``tesseract-ocr-chi-sim``). Nothing of Python
+The Debian package is ``tesseract-ocr``, with one for each language (``tesseract-ocr-chi-sim``). Nothing of Python
 is needed beside it.
 """
 

@@ -105,9 +105,7 @@ class TransformersOcr:
         return frame(need.table, rows)
 
     def _read(self, images: Sequence[LoadedImage], wording: str) -> list[str]:
-        replies = self._model.replies(
-            images, lambda _: (Ask(wording),), beams=self._beams, max_new_tokens=self._length
-        )
+        replies = self._model.replies(images, lambda _: (Ask(wording),), beams=self._beams, max_new_tokens=self._length)
         return [text_of_reply(reply.text, wording) for (reply,) in replies]
 
 

@@ -57,8 +57,8 @@ def _grids(folder: Path, asked: Sequence[AskedText], grid: int) -> Iterator[User
         named = [path for path in files if path.stem.startswith(prompt.prompt_id)]
         if len(named) > 1:
             raise UsageError(
-                f"{folder}: {named[0].name} and {named[1].name} both begin with the id {prompt.prompt_id}; keep one (the "
-                "released code would leave the prompt out)"
+                f"{folder}: {named[0].name} and {named[1].name} both begin with the id {prompt.prompt_id}; keep one "
+                "(the released code would leave the prompt out)"
             )
         for path in named:
             for cell in range(grid * grid):

@@ -59,8 +59,8 @@ METRICS = (
     MetricSpec(
         "word_accuracy",
         title="words right",
-        meaning="Share of all words asked for that were read, without order. Of scripts without spaces a character is a "
-        "word.",
+        meaning="Share of all words asked for that were read, without order. Of scripts without spaces a character "
+        "is a word.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -209,8 +209,8 @@ METRICS = (
     MetricSpec(
         "oneig_score",
         title="OneIG text score",
-        meaning="1 - min(M, ED) (1 - CR) (1 - WAC) / M, with M 100 in English and 50 in Chinese. 1 as soon as one of the "
-        "three is perfect.",
+        meaning="1 - min(M, ED) (1 - CR) (1 - WAC) / M, with M 100 in English and 50 in Chinese. 1 as soon as one of "
+        "the three is perfect.",
         scale=SHARE,
         better="higher",
         headline=True,

@@ -1,6 +1,6 @@
 """Our own prompts: short, longer and several texts in eight languages, on everyday surfaces.
 
-Every prompt is written by the code below out of our own texts (``data/text_rendering/own_texts.json``), and has a scene:
+Every prompt is written by the code below out of our own texts (``data/text_rendering/own_texts.json``). Its scene says
 how large the letters are, how far the surface turns away, in which font and how sharp. Those conditions are of
 rendered images only, and are dealt out so that each meets each other about as often.
 """
@@ -109,7 +109,9 @@ def _worded(texts: Sequence[str], surface: str, place: str) -> str:
         return f'A photo of a {surface} {place} that reads "{texts[0]}"'
     numbers = {2: "two", 3: "three", 4: "four"}
     named = ", ".join(f'"{text}"' for text in texts[:-1])
-    return f'A photo of {numbers[len(texts)]} {surface}s one below the other {place} that read {named} and "{texts[-1]}"'
+    return (
+        f'A photo of {numbers[len(texts)]} {surface}s one below the other {place} that read {named} and "{texts[-1]}"'
+    )
 
 
 def scene_of(asked: AskedText) -> Scene:

@@ -90,7 +90,9 @@ def _read_longtext(path: Path, language: str) -> list[AskedText]:
         facets = {"category": _plain(row, "category"), "length": _plain(row, "length")}
         prompt_id = f"{number:04d}"
         asked.append(
-            AskedText(prompt_id=prompt_id, prompt=_text(row, "prompt"), texts=tuple(texts), language=language, facets=facets)
+            AskedText(
+                prompt_id=prompt_id, prompt=_text(row, "prompt"), texts=tuple(texts), language=language, facets=facets
+            )
         )
     return asked
 
@@ -155,8 +157,8 @@ def _cvtg_problem(asked: Sequence[AskedText]) -> str:
         found = (prompts[name, regions], n_words[name, regions])
         if found != expected:
             return (
-                f"{name}/{regions}.json has {found[0]:,} prompts with {found[1]:,} words instead of {expected[0]:,} with "
-                f"{expected[1]:,}"
+                f"{name}/{regions}.json has {found[0]:,} prompts with {found[1]:,} words instead of {expected[0]:,} "
+                f"with {expected[1]:,}"
             )
     return ""
 
@@ -176,7 +178,9 @@ def _read_oneig(folder: Path, language: str) -> list[AskedText]:
         texts[_oneig_id(row)] = _text(row, "text_content")
     asked = []
     for row in read_rows(found[prompts_file], "prompts of OneIG"):
-        _has_columns(row, ("category", "id"), f"{prompts_file} of OneIG: category, id, {ONEIG_PROMPT[language][0]}, type")
+        _has_columns(
+            row, ("category", "id"), f"{prompts_file} of OneIG: category, id, {ONEIG_PROMPT[language][0]}, type"
+        )
         if row["category"] != ONEIG_CATEGORY:
             continue
         prompt_id = _oneig_id(row)
@@ -188,7 +192,11 @@ def _read_oneig(folder: Path, language: str) -> list[AskedText]:
         kinds = {"category": row.get("class") or None, "length": row.get("prompt_length") or None}
         asked.append(
             AskedText(
-                prompt_id=prompt_id, prompt=_text(row, column), texts=(texts[prompt_id],), language=language, facets=kinds
+                prompt_id=prompt_id,
+                prompt=_text(row, column),
+                texts=(texts[prompt_id],),
+                language=language,
+                facets=kinds,
             )
         )
     return asked
@@ -305,8 +313,8 @@ def read_set(name: str, path: Path | None, *, altered: bool) -> tuple[list[Asked
 def _has_columns(row: Row, columns: Sequence[str], what: str) -> None:
     if missing := [name for name in columns if name not in row]:
         raise UsageError(
-            f"{row.where}: no {' or '.join(missing)}; it has {', '.join(map(str, row)) or 'nothing'}. Expected is a row "
-            f"of {what}"
+            f"{row.where}: no {' or '.join(missing)}; it has {', '.join(map(str, row)) or 'nothing'}. Expected is a "
+            f"row of {what}"
         )
 
 

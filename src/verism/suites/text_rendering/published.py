@@ -1,4 +1,4 @@
-"""CVTG-2K (arXiv:2503.23461) and LongText-Bench (arXiv:2507.22058): what of their printed tables can be worked out again.
+"""CVTG-2K (arXiv:2503.23461) and LongText-Bench (arXiv:2507.22058): what of their tables can be worked out again.
 
 The printed average of CVTG-2K is a mean of its four columns weighted by the words asked for. LongText-Bench prints one
 number a language, which needs the images.
@@ -16,7 +16,9 @@ __all__ = ["cvtg", "longtext", "weighted_accuracy"]
 
 COLUMNS = {2: "word_acc_2_regions", 3: "word_acc_3", 4: "word_acc_4", 5: "word_acc_5"}
 MISPRINTED = "HiDream-O1-Image-Pro"
-LEFT_OUT = "not explained by rounding; words of missing images, which the released evaluation leaves out, may be the reason"
+LEFT_OUT = (
+    "not explained by rounding; words of missing images, which the released evaluation leaves out, may be the reason"
+)
 NEAR_CEILING = 0.95
 
 
@@ -76,5 +78,7 @@ def longtext() -> list[Check]:
     orders = [[row["model"] for row in sorted(rows, key=lambda r, c=c: -float(r[c]))] for c in ("english", "chinese")]  # type: ignore[misc]
     writer.holds("scores", "English and Chinese order the models otherwise", orders[0] != orders[1])
     near = [row["model"] for row in rows if float(row["english"]) > NEAR_CEILING]
-    writer.number("scores", f"models above {NEAR_CEILING:.2f} in English, of {len(rows)}: near the ceiling", "6", len(near))
+    writer.number(
+        "scores", f"models above {NEAR_CEILING:.2f} in English, of {len(rows)}: near the ceiling", "6", len(near)
+    )
     return writer.checks

@@ -35,9 +35,7 @@ class _Row:
     detail: Mapping[str, Any]
 
 
-def pooled(
-    parts: Sequence[float], sizes: Sequence[float], clusters: Sequence[str], *, share: bool
-) -> Interval:
+def pooled(parts: Sequence[float], sizes: Sequence[float], clusters: Sequence[str], *, share: bool) -> Interval:
     """The sum of the parts over the sum of the sizes, with its 95 % interval clustered by prompt.
 
     Args:
@@ -161,7 +159,11 @@ class _Verdicts:
             yield self._bound(group)
         yield rate("cer", "edits", "characters")
         yield rate("wer", "word_edits", "words")
-        for metric, part in (("missing_words", "missing"), ("surplus_words", "surplus"), ("repeated_words", "repeated")):
+        for metric, part in (
+            ("missing_words", "missing"),
+            ("surplus_words", "surplus"),
+            ("repeated_words", "repeated"),
+        ):
             counts = [row.detail[part] for row in rows]
             interval = clustered_mean(counts, clusters, bounds=(0.0, math.inf)) if rows else NOTHING
             yield self._score(metric, "revised", group, interval, len(rows), lost)
@@ -184,7 +186,9 @@ class _Verdicts:
         defined = bool(parts) and not any(math.isnan(score.value) for score in parts)
         ends = [Interval(score.value, score.ci_low, score.ci_high) for score in parts]
         interval = mean_of_independent(ends) if defined else NOTHING
-        return self._score(metric, "revised", {}, interval, sum(s.n_used for s in parts), sum(s.n_unusable for s in parts))
+        return self._score(
+            metric, "revised", {}, interval, sum(s.n_used for s in parts), sum(s.n_unusable for s in parts)
+        )
 
     # --------------------------------------------------------------------------------------------------------- released
     def released(self, benchmark: str, language: str, group: Mapping[str, FacetValue]) -> Iterator[Score]:
@@ -240,7 +244,7 @@ class _Verdicts:
         return Interval(value, interval.low, interval.high)
 
 
-# ----------------------------------------------------------------------------------------------------- errors of engines
+# ---------------------------------------------------------------------------------------------------- errors of engines
 def engine_errors(suite: str, observed: Observed, verdicts: pl.DataFrame, true_verdicts: pl.DataFrame) -> list[Score]:
     """How far an OCR engine is off, for images whose text is known: over all, and by script and condition.
 
@@ -294,5 +298,7 @@ def _band(height: float | None) -> str | None:
 def _read_texts(verdicts: pl.DataFrame) -> dict[str, dict[str, Any]]:
     import polars as pl
 
-    chosen = verdicts.filter((pl.col("rule") == "text") & (pl.col("protocol") == "revised") & pl.col("value").is_not_null())
+    chosen = verdicts.filter(
+        (pl.col("rule") == "text") & (pl.col("protocol") == "revised") & pl.col("value").is_not_null()
+    )
     return {image_id: json.loads(detail) for image_id, detail in chosen.select("image_id", "detail").iter_rows()}

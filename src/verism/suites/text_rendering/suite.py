@@ -67,17 +67,19 @@ class TextRendering(Suite):
         question="Is the text that a prompt asks for in the image, letter by letter?",
         summary="texts in images, read by OCR: our own prompts, LongText-Bench, CVTG-2K, OneIG's text part",
         protocols={
-            "revised": "Order counts within each text, text that is too much is an error, a word asked for twice has to "
-            "be read twice, and missing images are counted. Use it to compare models.",
-            "released": "The arithmetic of the benchmark whose prompts were asked: bags of words, text that is too much "
-            "free, missing images left out. Use it to compare with published numbers, with the OCR engine they were "
-            "made with.",
+            "revised": "Order counts within each text, text that is too much is an error, a word asked for twice has "
+            "to be read twice, and missing images are counted. Use it to compare models.",
+            "released": "The arithmetic of the benchmark whose prompts were asked: bags of words, text that is too "
+            "much free, missing images left out. Use it to compare with published numbers, with the OCR engine they "
+            "were made with.",
         },
         limits=(
-            "Every number holds the errors of the OCR engine: an engine that guesses words mends what a model misspelt, "
-            "and one that cannot read a font or a tilt calls right letters wrong. Runs of two engines are not comparable.",
+            "Every number holds the errors of the OCR engine: an engine that guesses words mends what a model "
+            "misspelt, and one that cannot read a font or a tilt calls right letters wrong. Runs of two engines are "
+            "not comparable.",
             "Whether a text is where it should be, or looks well, is not asked.",
-            "Our own prompts are rendered texts on plain surfaces. What an engine reads there says little about photographs.",
+            "Our own prompts are rendered texts on plain surfaces. What an engine reads there says little about "
+            "photographs.",
         ),
         citation="LongText-Bench (arXiv:2507.22058), CVTG-2K (arXiv:2503.23461), OneIG (arXiv:2506.07977)",
     )
@@ -91,7 +93,9 @@ class TextRendering(Suite):
         Option("prompts_file", Path, flag="--prompts", help="Your copy of a published set: a file, or a folder."),
         Option("altered", bool, help="Prompts that are not the released ones are meant.", default="false"),
         Option("languages", str, many=True, flag="--language", help="Only prompts with texts in this language."),
-        Option("grid", int, low=1, high=8, help="Rows and columns of OneIG's grids; 1: single images.", default=str(GRID)),
+        Option(
+            "grid", int, low=1, high=8, help="Rows and columns of OneIG's grids; 1: single images.", default=str(GRID)
+        ),
         Option("images", Path, help="Images, as the benchmark lays them out or in any other list."),
         replace(LIMIT, help="Prompts in all, drawn evenly from the languages, or from the groups of the set."),
         replace(SEED, help="Seed of which prompts --limit keeps, and of the images."),
@@ -247,7 +251,9 @@ class TextRendering(Suite):
 
     def settings(self) -> Mapping[str, Any]:
         """What decides the prompts; where files lie does not."""
-        kept = {name: value for name, value in self.made_with.items() if name in ("limit", "seed", "n_images", "languages")}
+        kept = {
+            name: value for name, value in self.made_with.items() if name in ("limit", "seed", "n_images", "languages")
+        }
         return {**kept, "prompt_set": self.chosen, "altered": self.altered}
 
     @property
@@ -346,8 +352,8 @@ class TextRendering(Suite):
             of_prompt.setdefault(image.prompt.prompt_id, []).append(image)
         before: list[str] = []  # what was read in the images of the prompt before
         for several in of_prompt.values():
-            # Whether an engine failed or read nothing is the same to the released code: no words. OneIG takes the readings
-            # of the prompt before where all cells of a grid are black.
+            # Whether an engine failed or read nothing is the same to the released code: no words. OneIG takes the
+            # readings of the prompt before where all cells of a grid are black.
             black = of_set.benchmark == "oneig" and all(states[image.image_id] == "blank" for image in several)
             read: list[str] = []
             for number, image in enumerate(several):
@@ -373,7 +379,7 @@ class TextRendering(Suite):
         return text_scores(self.name, observed, verdicts, benchmark=benchmark, language=language)
 
     def judge_errors(self, observed: Observed, verdicts: pl.DataFrame, true_verdicts: pl.DataFrame) -> Sequence[Score]:
-        """How far the OCR engine is off, in verdicts and in characters, by script, letters, tilt, font and sharpness."""
+        """How far the OCR engine is off, in verdicts and in characters, by script, size, tilt, font and sharpness."""
         of_verdicts = super().judge_errors(observed, verdicts, true_verdicts)
         return [*of_verdicts, *engine_errors(self.name, observed, verdicts, true_verdicts)]
 
