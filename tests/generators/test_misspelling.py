@@ -8,7 +8,16 @@ from verism.records import GARBLED
 from verism.suites.text_rendering.own_prompts import draw_own_prompts
 from verism.suites.text_rendering.rules import RuleSet, match_texts
 
-TEXTS = ["Fresh Bread Daily", "OPEN", "Bitte Türen schließen", "今日特价", "お茶", "오늘의 특가", "Не курить", "12 Mill Lane, 4-6!"]
+TEXTS = [
+    "Fresh Bread Daily",
+    "OPEN",
+    "Bitte Türen schließen",
+    "今日特价",
+    "お茶",
+    "오늘의 특가",
+    "Не курить",
+    "12 Mill Lane, 4-6!",
+]
 
 
 @pytest.mark.parametrize("kind", TEXT_MISTAKES)

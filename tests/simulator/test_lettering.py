@@ -45,7 +45,7 @@ def test_boxes_lie_around_the_ink(surface, tilt):
 
 def test_words_and_lines_are_in_reading_order():
     made = drawn(SceneText(text="Alpha beta gamma delta epsilon zeta"), SceneText(text="Eta"), seed=1)
-    assert [word.text for word in made.words] == "Alpha beta gamma delta epsilon zeta Eta".split()
+    assert [word.text for word in made.words] == ["Alpha", "beta", "gamma", "delta", "epsilon", "zeta", "Eta"]
     assert [word.region for word in made.words] == [0] * 6 + [1]
     lines = [word.line for word in made.words]
     assert lines == sorted(lines)

@@ -18,7 +18,19 @@ from verism.files import Row, read_json, read_rows
 from verism.records import FacetValue
 from verism.suites.text_rendering.released import cvtg_targets, quoted_texts
 
-__all__ = ["INSTRUCTION", "SETS", "AskedText", "PromptSet", "read_set"]
+__all__ = [
+    "CVTG_COUNTS",
+    "INSTRUCTION",
+    "NOTHING_READ",
+    "SETS",
+    "AskedText",
+    "PromptSet",
+    "read_cvtg_file",
+    "read_longtext",
+    "read_oneig_prompts",
+    "read_oneig_texts",
+    "read_set",
+]
 
 # How the judge of LongText-Bench and OneIG is asked; a protocol is this wording as much as its arithmetic.
 INSTRUCTION = (
@@ -78,7 +90,16 @@ LONGTEXT_COLUMNS = ("prompt_id", "category", "length", "prompt", "text")
 LONGTEXT_WORDS = 4316  # of the English texts, split at spaces before anything is cleaned away
 
 
-def _read_longtext(path: Path, language: str) -> list[AskedText]:
+def read_longtext(path: Path, language: str) -> list[AskedText]:
+    """Prompts of LongText-Bench.
+
+    Args:
+        path: ``text_prompts.jsonl`` or ``text_prompts_zh.jsonl``.
+        language: of its texts.
+
+    Raises:
+        UsageError: no such file, or a row that is none of its prompts.
+    """
     asked = []
     for row in read_rows(path, "LongText-Bench's prompts"):
         _has_columns(row, LONGTEXT_COLUMNS, "text_prompts.jsonl (or text_prompts_zh.jsonl) of LongText-Bench")
@@ -87,11 +108,13 @@ def _read_longtext(path: Path, language: str) -> list[AskedText]:
             raise UsageError(f"{row.where}: prompt_id is a whole number from 0, got {number!r:.60}")
         if not isinstance(texts, list) or not texts or not all(isinstance(t, str) and t.strip() for t in texts):
             raise UsageError(f"{row.where}: text is a list of texts, got {texts!r:.80}")
-        facets = {"category": _plain(row, "category"), "length": _plain(row, "length")}
-        prompt_id = f"{number:04d}"
         asked.append(
             AskedText(
-                prompt_id=prompt_id, prompt=_text(row, "prompt"), texts=tuple(texts), language=language, facets=facets
+                prompt_id=f"{number:04d}",
+                prompt=_text(row, "prompt"),
+                texts=tuple(texts),
+                language=language,
+                facets={"category": _plain(row, "category"), "length": _plain(row, "length")},
             )
         )
     return asked
@@ -121,30 +144,52 @@ CVTG_COUNTS = {  # prompts, and words of their texts
 
 
 def _read_cvtg(folder: Path) -> list[AskedText]:
+    return [each for name, n in CVTG_COUNTS for each in read_cvtg_file(folder / name / f"{n}.json", name, n)]
+
+
+def read_cvtg_file(path: Path, name: str, regions: int) -> list[AskedText]:
+    """Prompts of one of CVTG-2K's files.
+
+    Args:
+        path: the file.
+        name: of its folder, ``CVTG`` or ``CVTG-Style``.
+        regions: texts of each prompt, as the file is named after.
+
+    Raises:
+        UsageError: no such file, or an entry that is none of its prompts.
+    """
+    record = read_json(path, "CVTG-2K's prompts")
+    listed = record.get("data_list") if isinstance(record, dict) else None
+    if not isinstance(listed, list):
+        raise UsageError(f'{path}: no prompts of CVTG-2K; expected {{"data_list": [{{"index", "prompt", ...}}]}}')
     asked = []
-    for name, regions in CVTG_COUNTS:
-        path = folder / name / f"{regions}.json"
-        record = read_json(path, "CVTG-2K's prompts")
-        listed = record.get("data_list") if isinstance(record, dict) else None
-        if not isinstance(listed, list):
-            raise UsageError(f'{path}: no prompts of CVTG-2K; expected {{"data_list": [{{"index", "prompt", ...}}]}}')
-        for number, entry in enumerate(listed):
-            row = Row(entry if isinstance(entry, dict) else {}, f"{path}, entry {number}")
-            _has_columns(row, ("index", "prompt"), "CVTG-2K: index, prompt, carrier_list, sentence_list")
-            prompt = _text(row, "prompt")
-            texts = tuple(quoted_texts(prompt))
-            if not texts:
-                raise UsageError(f"{row.where}: no text in single quotes in {prompt[:80]!r}")
-            asked.append(
-                AskedText(
-                    prompt_id=f"{name}/{regions}/{_plain(row, 'index')}",
-                    prompt=prompt,
-                    texts=texts,
-                    language="en",
-                    facets={"category": name, "regions": regions},
-                )
+    for number, entry in enumerate(listed):
+        row = Row(entry if isinstance(entry, dict) else {}, f"{path}, entry {number}")
+        _has_columns(row, ("index", "prompt"), "CVTG-2K: index, prompt, carrier_list, sentence_list")
+        prompt = _text(row, "prompt")
+        texts = tuple(quoted_texts(prompt))
+        if not texts:
+            raise UsageError(f"{row.where}: no text in single quotes in {prompt[:80]!r}")
+        asked.append(
+            AskedText(
+                prompt_id=f"{name}/{regions}/{_index(row)}",
+                prompt=prompt,
+                texts=texts,
+                language="en",
+                facets={"category": name, "regions": regions},
             )
+        )
     return asked
+
+
+def _index(row: Row) -> int:
+    """The number of an entry, which images are named after."""
+    value = row["index"]
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(f"{row.where}: index is a whole number from 0, got {value!r:.60}")
+    return value
 
 
 def _cvtg_problem(asked: Sequence[AskedText]) -> str:
@@ -170,17 +215,40 @@ ONEIG_CATEGORY = "Text_Rendering"
 
 
 def _read_oneig(folder: Path, language: str) -> list[AskedText]:
-    prompts_file, texts_file = ONEIG_FILES[language]
-    found = {name: _below(folder, name) for name in (prompts_file, texts_file)}
+    prompts_file, texts_file = (_below(folder, name) for name in ONEIG_FILES[language])
+    return read_oneig_prompts(prompts_file, read_oneig_texts(texts_file), language)
+
+
+def read_oneig_texts(path: Path) -> dict[str, str]:
+    """Texts that OneIG's images are to show, by the id of the prompt.
+
+    Args:
+        path: ``text_content.csv`` or ``text_content_zh.csv``.
+
+    Raises:
+        UsageError: no such file, or a row without id or text.
+    """
     texts: dict[str, str] = {}
-    for row in read_rows(found[texts_file], "texts of OneIG"):
-        _has_columns(row, ("id", "text_content"), f"{texts_file} of OneIG")
+    for row in read_rows(path, "texts of OneIG"):
+        _has_columns(row, ("id", "text_content"), "text_content.csv of OneIG")
         texts[_oneig_id(row)] = _text(row, "text_content")
+    return texts
+
+
+def read_oneig_prompts(path: Path, texts: Mapping[str, str], language: str) -> list[AskedText]:
+    """Prompts of OneIG that ask for texts.
+
+    Args:
+        path: ``OneIG-Bench.csv`` or ``OneIG-Bench-ZH.csv``.
+        texts: by id, as ``read_oneig_texts`` gives them.
+        language: of the texts.
+
+    Raises:
+        UsageError: no such file, a row that is none of its prompts, or a prompt without a text.
+    """
     asked = []
-    for row in read_rows(found[prompts_file], "prompts of OneIG"):
-        _has_columns(
-            row, ("category", "id"), f"{prompts_file} of OneIG: category, id, {ONEIG_PROMPT[language][0]}, type"
-        )
+    for row in read_rows(path, "prompts of OneIG"):
+        _has_columns(row, ("category", "id"), f"OneIG-Bench.csv: category, id, {ONEIG_PROMPT[language][0]}, type")
         if row["category"] != ONEIG_CATEGORY:
             continue
         prompt_id = _oneig_id(row)
@@ -188,15 +256,14 @@ def _read_oneig(folder: Path, language: str) -> list[AskedText]:
         if column is None:
             raise UsageError(f"{row.where}: no column {ONEIG_PROMPT[language][0]}; it has {', '.join(map(str, row))}")
         if prompt_id not in texts:
-            raise UsageError(f"{row.where}: {found[texts_file]} has no text of id {prompt_id}")
-        kinds = {"category": row.get("class") or None, "length": row.get("prompt_length") or None}
+            raise UsageError(f"{row.where}: there is no text of id {prompt_id!r:.60} in {ONEIG_FILES[language][1]}")
         asked.append(
             AskedText(
                 prompt_id=prompt_id,
                 prompt=_text(row, column),
                 texts=(texts[prompt_id],),
                 language=language,
-                facets=kinds,
+                facets={"category": row.get("class") or None, "length": row.get("prompt_length") or None},
             )
         )
     return asked
@@ -205,7 +272,7 @@ def _read_oneig(folder: Path, language: str) -> list[AskedText]:
 def _oneig_id(row: Mapping[str, Any]) -> str:
     """Three digits; a table that was read as numbers lost its zeros."""
     text = str(row["id"]).strip()
-    return f"{int(text):03d}" if text.isdigit() else text
+    return f"{int(text):03d}" if text.isdecimal() and len(text) < 10 else text
 
 
 def _oneig_problem(asked: Sequence[AskedText]) -> str:
@@ -223,7 +290,7 @@ SETS: Mapping[str, PromptSet] = {
     "longtext": PromptSet(
         "LongText-Bench, English",
         "text_prompts.jsonl",
-        lambda path: _read_longtext(path, "en"),
+        lambda path: read_longtext(path, "en"),
         lambda asked: _longtext_problem(asked, "en"),
         4,
         INSTRUCTION,
@@ -234,7 +301,7 @@ SETS: Mapping[str, PromptSet] = {
     "longtext_zh": PromptSet(
         "LongText-Bench, Chinese",
         "text_prompts_zh.jsonl",
-        lambda path: _read_longtext(path, "zh"),
+        lambda path: read_longtext(path, "zh"),
         lambda asked: _longtext_problem(asked, "zh"),
         4,
         INSTRUCTION,
