@@ -195,7 +195,7 @@ def test_tesseract_options_out_of_range(tmp_path, options):
 
 @needs_tesseract
 def test_tesseract_reads_what_was_rendered():
-    judge = make_judge("tesseract:psm=11", Context(), "ocr")
+    judge = make_judge("tesseract:psm=6", Context(), "ocr")
     table = judge.observe([rendered("FRESH BREAD", "OPEN TODAY"), blank()], OcrNeed(languages={"a": "en", "b": "en"}))
     assert texts_of(table) == {"a#0": "FRESH BREAD\nOPEN TODAY", "b#0": ""}
     assert table.filter(table["level"] == "word")["score"].min() > 0.5

@@ -15,12 +15,13 @@ import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from PIL import Image
 
 from verism.errors import UsageError
+from verism.judges.batching import check_choice
 from verism.judges.ocr.readings import enlarged, image_row
 from verism.records import OcrNeed, reading_rows
 
@@ -37,6 +38,8 @@ LANGUAGES = {
     "hi": "hin", "th": "tha", "vi": "vie", "zh": "chi_sim", "ja": "jpn", "ko": "kor",
 }  # fmt: skip
 INSTALL = "Install it: apt install tesseract-ocr (Debian, Ubuntu), brew install tesseract (macOS)"
+Threshold = Literal["otsu", "adaptive", "sauvola"]
+THRESHOLDS: tuple[Threshold, ...] = get_args(Threshold)  # by Tesseract's number
 WORD = "5"  # level of a word in Tesseract's table
 
 
@@ -47,6 +50,8 @@ class Tesseract:
         program: name of the program, or its path.
         lang: languages as Tesseract names them, ``eng`` or ``eng+deu``; ``auto``: that of each prompt's text.
         psm: page segmentation mode, 0 to 13: 11 looks for text anywhere, 3 for a page, 7 takes the image for one line.
+        threshold: how dark is told from light, as Tesseract 5 has it: ``otsu`` (one level for the image), ``adaptive``
+            (by tiles) or ``sauvola`` (around each pixel, for texts on surfaces of several colours).
         min_side: images whose shorter side is smaller are enlarged by a whole factor, pixels; 0: never. Tesseract
             wants letters of 20 pixels and more.
         min_score: words of less confidence are left out, in [0, 1].
@@ -65,11 +70,13 @@ class Tesseract:
         program: str = "tesseract",
         lang: str = "auto",
         psm: int = 11,
+        threshold: Threshold = "sauvola",
         min_side: int = 800,
         min_score: float = 0.0,
         timeout: float = 60.0,
         threads: int | None = None,
     ) -> None:
+        check_choice("threshold", threshold, THRESHOLDS)
         found = shutil.which(program)
         if found is None:
             raise UsageError(f"--ocr tesseract: there is no program {program!r}. {INSTALL}")
@@ -78,6 +85,7 @@ class Tesseract:
         if not 0 <= min_score <= 1 or timeout <= 0 or min_side < 0:
             raise UsageError("tesseract: min_score lies in [0, 1], min_side from 0, timeout above 0")
         self._program, self._psm, self._timeout = found, psm, timeout
+        self._threshold = THRESHOLDS.index(threshold)
         self._min_side, self._min_score = min_side, min_score
         self._threads = threads or min(4, os.cpu_count() or 1)
         version = _call([found, "--version"])
@@ -90,7 +98,9 @@ class Tesseract:
             self._check(lang)
         number = version.split("\n")[0].removeprefix("tesseract ").strip() or "unknown"
         models = "+".join(self._installed) if lang == "auto" else lang
-        settings = f"lang={lang} psm={psm} min_side={min_side}" + (f" min_score={min_score:g}" if min_score else "")
+        settings = f"lang={lang} psm={psm} threshold={threshold} min_side={min_side}" + (
+            f" min_score={min_score:g}" if min_score else ""
+        )
         self.name = f"tesseract-{number}@{self._identity(models.split('+'))} {settings}"
 
     def check(self, need: OcrNeed) -> None:
@@ -112,7 +122,17 @@ class Tesseract:
         pixels, factor = enlarged(image.pixels, self._min_side)
         buffer = io.BytesIO()
         Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", compress_level=1)
-        words = ["-", "-", "-l", language, "--psm", str(self._psm), "tsv"]
+        words = [
+            "-",
+            "-",
+            "-l",
+            language,
+            "--psm",
+            str(self._psm),
+            "-c",
+            f"thresholding_method={self._threshold}",
+            "tsv",
+        ]
         try:
             done = subprocess.run(
                 [self._program, *words],
