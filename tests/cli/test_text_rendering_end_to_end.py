@@ -158,7 +158,7 @@ def test_report_says_what_counts_and_how_well_the_engine_reads(scripted, tmp_pat
     assert "within each text" in page
 
 
-# ------------------------------------------------------------------------------------------------------ released layouts
+# ----------------------------------------------------------------------------------------------------- released layouts
 def test_longtext_with_readings_of_another_engine(longtext, tmp_path):
     done = run_longtext(longtext, tmp_path / "run")
     assert done.exit_code == 1, done.output  # an image is missing
@@ -269,7 +269,7 @@ def test_oneig_grids_are_cut_and_black_grids_take_the_readings_before(tmp_path):
     assert (overall(run, "cer").n_used, overall(run, "cer").n_unusable) == (4, 4)
 
 
-# --------------------------------------------------------------------------------------------------------------- engines
+# -------------------------------------------------------------------------------------------------------------- engines
 @pytest.mark.skipif(shutil.which("tesseract") is None, reason="the program tesseract is not installed")
 def test_card_of_tesseract_and_correction_of_the_share_of_right_texts(tmp_path):
     words = ("--language", "en", "--model", "scripted:error=0.5", "--size", 160, "--ocr", "tesseract:lang=eng")

@@ -94,7 +94,7 @@ def test_reply_to_our_instruction(reply, text):
     assert text_of_reply(reply, INSTRUCTION) == text
 
 
-# --------------------------------------------------------------------------------------------------------- results files
+# -------------------------------------------------------------------------------------------------------- results files
 def test_results_of_lines_and_texts(tmp_path):
     path = tmp_path / "r.jsonl"
     rows = [
@@ -153,7 +153,8 @@ def test_tesseract_that_is_not_installed_is_told_with_the_remedy():
 
 
 def test_tesseract_table_becomes_words_in_pixels_of_the_image(tmp_path):
-    rows = "5\\t1\\t1\\t1\\t1\\t1\\t30\\t60\\t90\\t30\\t96.5\\tOPEN\\n5\\t1\\t1\\t1\\t1\\t2\\t150\\t60\\t90\\t30\\t20.0\\tlate\\n"
+    rows = "5\\t1\\t1\\t1\\t1\\t1\\t30\\t60\\t90\\t30\\t96.5\\tOPEN\\n"
+    rows += "5\\t1\\t1\\t1\\t1\\t2\\t150\\t60\\t90\\t30\\t20.0\\tlate\\n"
     rows += "5\\t1\\t2\\t1\\t1\\t1\\t30\\t120\\t90\\t30\\t-1\\t\\n4\\t1\\t2\\t1\\t1\\t0\\t0\\t0\\t0\\t0\\t-1\\t\\n"
     judge = Tesseract(program=program(tmp_path, f"printf '{HEAD}{rows}'"), min_side=960)
     table = judge.observe([blank("a")], OcrNeed())

@@ -361,7 +361,8 @@ def _turned(corners: Floats, tilt: str, rng: np.random.Generator) -> Floats:
     )
     seen = points @ turn.T
     away = DISTANCE * max(size)
-    return seen[:, :2] * (away / (away + seen[:, 2]))[:, None]
+    flat: Floats = seen[:, :2] * (away / (away + seen[:, 2]))[:, None]
+    return flat
 
 
 def _homography(source: Floats, target: Floats) -> Floats:

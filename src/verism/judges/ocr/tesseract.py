@@ -49,7 +49,8 @@ class Tesseract:
     Args:
         program: name of the program, or its path.
         lang: languages as Tesseract names them, ``eng`` or ``eng+deu``; ``auto``: that of each prompt's text.
-        psm: page segmentation mode, 0 to 13: 11 looks for text anywhere, 3 for a page, 7 takes the image for one line.
+        psm: page segmentation mode, 1 or 3 to 13: 6 takes the image for one block of lines, 11 looks for text
+            anywhere, 3 for a page, 7 for one line.
         threshold: how dark is told from light, as Tesseract 5 has it: ``otsu`` (one level for the image), ``adaptive``
             (by tiles) or ``sauvola`` (around each pixel, for texts on surfaces of several colours).
         min_side: images whose shorter side is smaller are enlarged by a whole factor, pixels; 0: never. Tesseract
@@ -69,7 +70,7 @@ class Tesseract:
         *,
         program: str = "tesseract",
         lang: str = "auto",
-        psm: int = 11,
+        psm: int = 6,
         threshold: Threshold = "sauvola",
         min_side: int = 800,
         min_score: float = 0.0,

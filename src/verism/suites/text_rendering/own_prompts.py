@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from verism.records import Scene, SceneText
+from verism.records import FacetValue, Scene, SceneText
 from verism.suites.text_rendering.prompt_sets import AskedText
 
 __all__ = ["CONDITIONS", "draw_own_prompts", "scene_of"]
@@ -64,7 +64,8 @@ OTHERS = 2  # of every other language
 @cache
 def _texts() -> Mapping[str, Any]:
     file = resources.files("verism") / "data" / "text_rendering" / "own_texts.json"
-    return json.loads(file.read_text(encoding="utf-8"))
+    texts: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return texts
 
 
 def draw_own_prompts() -> list[AskedText]:
@@ -72,7 +73,7 @@ def draw_own_prompts() -> list[AskedText]:
     asked: list[AskedText] = []
     for language, entry in _texts().items():
         kinds: Mapping[str, Sequence[str]] = entry["kinds"]
-        listed = [(kind, (text,)) for kind, texts in kinds.items() for text in texts]
+        listed: list[tuple[str, tuple[str, ...]]] = [(kind, (text,)) for kind, texts in kinds.items() for text in texts]
         short = [*kinds["word"], *kinds["phrase"]]
         for number in range(SEVERAL.get(language, OTHERS)):
             n = 2 + number % 3
@@ -85,7 +86,7 @@ def _asked(language: str, number: int, kind: str, texts: tuple[str, ...]) -> Ask
     surfaces, places, fonts = tuple(SURFACES), tuple(PLACES), FONTS[language]
     # Every condition turns at its own pace: none goes with another.
     surface, place = surfaces[number % len(surfaces)], places[(number + number // 10) % len(places)]
-    facets = {
+    facets: dict[str, FacetValue] = {
         "length": kind,
         "regions": len(texts),
         "surface": surface,

@@ -147,7 +147,7 @@ class _Verdicts:
 
         def mean(metric: str, rule: str) -> Score:
             usable, unusable = self._of("revised", rule, group)
-            values = [row.value for row in usable]
+            values = [row.value for row in usable if row.value is not None]
             interval = clustered_average(values, np.array([row.prompt_id for row in usable]))
             return self._score(metric, "revised", group, interval, len(usable), unusable)
 
@@ -207,7 +207,7 @@ class _Verdicts:
             yield share("cvtg_ned", "similarity")
             cosines, without = self._of("released", "clipscore", group)
             if cosines:
-                values, of = [row.value for row in cosines], [row.prompt_id for row in cosines]
+                values, of = zip(*((row.value or 0.0, row.prompt_id) for row in cosines), strict=True)
                 interval = clustered_mean(values, of)
                 yield self._score("clipscore", "released", group, interval, len(cosines), without)
         else:
