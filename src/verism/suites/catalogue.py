@@ -113,7 +113,7 @@ SUITES: Mapping[str, Entry] = {
     ),
     "text_rendering": Entry(
         f"{HOME}.text_rendering.suite:TextRendering",
-        "texts in images, read by OCR: our own prompts in eight languages, LongText-Bench, CVTG-2K, OneIG's text part",
+        "texts in images, read by OCR: our own prompts, LongText-Bench, CVTG-2K, OneIG's text part",
         published={
             "cvtg": f"{HOME}.text_rendering.published:cvtg",
             "longtext": f"{HOME}.text_rendering.published:longtext",

@@ -15,7 +15,7 @@ WORDS = Scale("words", 0.0, None, "words")
 
 METRICS = (
     MetricSpec(
-        "text_right",
+        "exact_text",
         title="text right",
         meaning="Share of images whose text is exactly as asked: no letter wrong, missing or too much.",
         scale=SHARE,
@@ -26,12 +26,12 @@ METRICS = (
         judges=OCR,
     ),
     MetricSpec(
-        "text_right_mean",
+        "exact_text_mean",
         title="text right, mean over languages",
         meaning="Plain mean of the shares of the languages.",
         scale=SHARE,
         better="higher",
-        source="mean of text_right",
+        source="mean of exact_text",
         compare="paired",
         judges=OCR,
     ),

@@ -15,7 +15,7 @@ __all__ = ["text_sections"]
 RULES = (
     ("case", "upper and lower case"),
     ("punctuation", "punctuation marks"),
-    ("order", "regions: within each text; reading: of the texts as well"),
+    ("text_order", "regions: within each text; reading: of the texts as well"),
     ("repeats", "count: a word asked for twice has to be read twice"),
     ("surplus", "count: text that is too much is an error"),
 )

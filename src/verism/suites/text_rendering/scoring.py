@@ -81,8 +81,8 @@ def text_scores(
     scores: list[Score] = []
     for group in _groups(observed.prompts.values()):
         scores += table.ours(group)
-    by_language = [s for s in scores if s.metric == "text_right" and list(s.group) == ["language"]]
-    scores.append(table.mean("text_right_mean", by_language))
+    by_language = [s for s in scores if s.metric == "exact_text" and list(s.group) == ["language"]]
+    scores.append(table.mean("exact_text_mean", by_language))
     if benchmark:
         facets = {"longtext": ("category", "length"), "cvtg": ("regions", "category"), "oneig": ("category",)}
         for group in _groups(observed.prompts.values(), facets[benchmark]):
@@ -151,7 +151,7 @@ class _Verdicts:
             interval = clustered_average(values, np.array([row.prompt_id for row in usable]))
             return self._score(metric, "revised", group, interval, len(usable), unusable)
 
-        yield mean("text_right", "text")
+        yield mean("exact_text", "text")
         yield mean("text_similarity", "text_similarity")
         yield mean("image_word_accuracy", "word_accuracy")
         yield rate("word_accuracy", "matched", "words", share=True)

@@ -105,7 +105,7 @@ class TextRendering(Suite):
         Rule("case", str, "ignore", choices=("ignore", "exact"), protocol="revised", help="Upper and lower case."),
         Rule("punctuation", str, "ignore", choices=("ignore", "exact"), protocol="revised", help="Punctuation marks."),
         Rule(
-            "order",
+            "text_order",
             str,
             "regions",
             choices=("regions", "reading"),
@@ -131,7 +131,7 @@ class TextRendering(Suite):
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (
-        Pairing(rule="text", metric="text_right", facet="language", mean="text_right_mean", right_or_wrong=True),
+        Pairing(rule="text", metric="exact_text", facet="language", mean="exact_text_mean", right_or_wrong=True),
         Pairing(rule="text_similarity", metric="text_similarity", facet="language"),
         Pairing(rule="word_accuracy", metric="image_word_accuracy", facet="language"),
     )
@@ -146,7 +146,7 @@ class TextRendering(Suite):
             Row("oneig_ed"),
             Row("oneig_cr"),
             Row("oneig_wac"),
-            Row("text_right"),
+            Row("exact_text"),
             Row("text_similarity"),
             Row("word_accuracy"),
             Row("word_accuracy_if_unusable_wrong"),
@@ -156,7 +156,7 @@ class TextRendering(Suite):
             Row("surplus_words"),
             Row("repeated_words"),
             Row("cvtg_word_accuracy", ("regions",)),
-            Row("text_right", ("script",)),
+            Row("exact_text", ("script",)),
             Row("cer", ("script",)),
             Row("true_cer"),
             Row("ocr_cer"),
@@ -296,7 +296,7 @@ class TextRendering(Suite):
         return RuleSet(
             case=self.rule("case") == "exact",
             punctuation=self.rule("punctuation") == "exact",
-            order=self.rule("order"),
+            order=self.rule("text_order"),
             repeats=self.rule("repeats") == "count",
             surplus=self.rule("surplus") == "count",
         )
