@@ -156,7 +156,7 @@ def test_tesseract_table_becomes_words_in_pixels_of_the_image(tmp_path):
     rows = "5\\t1\\t1\\t1\\t1\\t1\\t30\\t60\\t90\\t30\\t96.5\\tOPEN\\n"
     rows += "5\\t1\\t1\\t1\\t1\\t2\\t150\\t60\\t90\\t30\\t20.0\\tlate\\n"
     rows += "5\\t1\\t2\\t1\\t1\\t1\\t30\\t120\\t90\\t30\\t-1\\t\\n4\\t1\\t2\\t1\\t1\\t0\\t0\\t0\\t0\\t0\\t-1\\t\\n"
-    judge = Tesseract(program=program(tmp_path, f"printf '{HEAD}{rows}'"), min_side=960)
+    judge = Tesseract(program=program(tmp_path, f"printf '{HEAD}{rows}'"), min_side=960, min_score=0)
     table = judge.observe([blank("a")], OcrNeed())
     check_rows(table, judge.name, OcrNeed(), ["a#0"])
     assert texts_of(table) == {"a#0": "OPEN late"}
@@ -164,7 +164,7 @@ def test_tesseract_table_becomes_words_in_pixels_of_the_image(tmp_path):
     assert (word["x0"], word["y0"], word["x1"], word["y1"]) == (10, 20, 40, 30)  # enlarged three times
     assert word["score"] == pytest.approx(0.965)
     assert judge.name.startswith("tesseract-5.9.9@")
-    sure = Tesseract(program=program(tmp_path, f"printf '{HEAD}{rows}'"), min_score=0.5)
+    sure = Tesseract(program=program(tmp_path, f"printf '{HEAD}{rows}'"))
     assert texts_of(sure.observe([blank("a")], OcrNeed())) == {"a#0": "OPEN"}
     assert sure.name != judge.name
 

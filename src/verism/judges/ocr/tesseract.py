@@ -55,7 +55,7 @@ class Tesseract:
             (by tiles) or ``sauvola`` (around each pixel, for texts on surfaces of several colours).
         min_side: images whose shorter side is smaller are enlarged by a whole factor, pixels; 0: never. Tesseract
             wants letters of 20 pixels and more.
-        min_score: words of less confidence are left out, in [0, 1].
+        min_score: words of less confidence are left out, in [0, 1]; without it, backgrounds are read as words.
         timeout: longest time for an image, seconds.
         threads: images at once; each takes one thread.
 
@@ -73,7 +73,7 @@ class Tesseract:
         psm: int = 6,
         threshold: Threshold = "sauvola",
         min_side: int = 800,
-        min_score: float = 0.0,
+        min_score: float = 0.5,
         timeout: float = 60.0,
         threads: int | None = None,
     ) -> None:
