@@ -533,10 +533,9 @@ class AnswerNeed(Need):
 class OcrNeed(Need):
     """The text of each image: as a whole in reading order, and line by line or word by word where the engine tells.
 
-    Attributes:
-        languages: language of each prompt's text by prompt id, as ISO 639-1 has it (``en``, ``zh``); an engine that
-            has to be told what it reads takes it, others read whatever they know.
-        instruction: how a model that takes instructions is asked for the text; empty: as its judge words it.
+    ``languages`` holds the language of each prompt's text by prompt id, as ISO 639-1 has it (``en``, ``zh``): an engine
+    that has to be told what it reads takes it, others read whatever they know. ``instruction`` is how a model that
+    takes instructions is asked for the text; empty: as its judge words it.
     """
 
     languages: Mapping[str, str] = field(default_factory=dict)
