@@ -389,6 +389,7 @@ READERS: dict[str, Reader] = {
     "files:read_rows": Reader(call=plain("files:read_rows"), base=[ROW]),
     "imaging:read_image": Reader(call=plain("imaging:read_image"), base=image_file("TIFF"), suffixes=(".tif", ".png")),
     "judges.captions.results:CaptionResults": Reader(call=plain("judges.captions.results:CaptionResults"), base=[ROW]),
+    "judges.ocr.results:OcrResults": Reader(call=plain("judges.ocr.results:OcrResults"), base=[ROW]),
     "judges.vqa.results:AnswerResults": Reader(call=plain("judges.vqa.results:AnswerResults"), base=[ROW]),
     "judges.skin_tone.trust:read_basis": Reader(call=plain("judges.skin_tone.trust:read_basis"), suffixes=(".npz",)),
     "parquet:read_parquet": Reader(call=plain("parquet:read_parquet"), base=None, suffixes=(".parquet",)),
@@ -539,6 +540,35 @@ READERS: dict[str, Reader] = {
         call=plain("suites.social_bias_v1.words:read_words"),
         base=data("social_bias/first.json"),
         suffixes=(*DOCUMENT, ".csv"),
+    ),
+    "suites.text_rendering.prompt_sets:read_longtext": Reader(
+        call=plain("suites.text_rendering.prompt_sets:read_longtext", "en"),
+        base=[{"prompt_id": 1, "category": "sign", "length": "short", "prompt": "p", "text": ["a b"]}],
+        suffixes=(".jsonl",),
+    ),
+    "suites.text_rendering.prompt_sets:read_cvtg_file": Reader(
+        call=plain("suites.text_rendering.prompt_sets:read_cvtg_file", "CVTG", 2),
+        base={"data_list": [{"index": 0, "prompt": "a 'b' and 'c'", "carrier_list": [], "sentence_list": []}]},
+        suffixes=(".json",),
+    ),
+    "suites.text_rendering.prompt_sets:read_oneig_texts": Reader(
+        call=plain("suites.text_rendering.prompt_sets:read_oneig_texts"),
+        base=[{"id": "000", "text_content": "a b"}],
+        suffixes=(".csv",),
+    ),
+    "suites.text_rendering.prompt_sets:read_oneig_prompts": Reader(
+        call=plain("suites.text_rendering.prompt_sets:read_oneig_prompts", {"000": "a b"}, "en"),
+        base=[
+            {
+                "category": "Text_Rendering",
+                "id": "000",
+                "prompt_en": "p",
+                "type": "T",
+                "prompt_length": "short",
+                "class": "text",
+            }
+        ],
+        suffixes=(".csv",),
     ),
     "user_images:read_image_table": Reader(call=plain("user_images:read_image_table", "prompt_id"), base=[ROW]),
 }

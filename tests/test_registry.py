@@ -86,7 +86,8 @@ def test_every_name_leads_to_a_factory():
         (lambda c: make_generator("scripted:error=2", c), "error must lie between 0 and 1, got 2"),
         (
             lambda c: make_generator("scripted:mistakes=colour", c),
-            "option mistakes='colour': expected one of count, class, relation, color, binding, empty, texture, shape",
+            "option mistakes='colour': expected one of count, class, relation, color, binding, empty, texture, shape, "
+            "misspelt, missing, surplus, swapped, repeated, garbled, several with +",
         ),
         (lambda c: make_generator("oracle:error=0.1", c), "oracle: unknown option 'error'. It takes no options"),
         (lambda c: make_generator("oracle:x", c), "oracle: takes no argument, got 'x'"),

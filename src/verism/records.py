@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from verism.errors import VerismError
 
 __all__ = [
+    "GARBLED",
     "NEEDS",
     "PROTOCOLS",
     "STATES",
@@ -40,6 +41,7 @@ __all__ = [
     "LoadedImage",
     "Need",
     "Observed",
+    "OcrNeed",
     "Prompt",
     "ProtocolName",
     "Question",
@@ -48,12 +50,14 @@ __all__ = [
     "ReferenceSet",
     "Region",
     "Rendered",
+    "RenderedWord",
     "Renderer",
     "Request",
     "Result",
     "Scene",
     "SceneFact",
     "SceneObject",
+    "SceneText",
     "Score",
     "SegmentationNeed",
     "SkinToneNeed",
@@ -68,6 +72,7 @@ __all__ = [
     "frame",
     "make_image_id",
     "option_of",
+    "reading_rows",
     "roles",
     "schema",
     "vector_rows",
@@ -113,6 +118,30 @@ class SceneObject:
     state: str | None = None
 
 
+GARBLED = "\ufffd"  # stands in a text for a glyph that is none
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneText:
+    """A text that stands on one surface of a scene.
+
+    Attributes:
+        text: the text; a line end where a line ends. ``GARBLED`` is drawn as strokes that mean nothing.
+        surface: ``sign``, ``poster``, ``screen``, ``label``, ``board`` or ``banner``.
+        size: height of its letters: ``small``, ``medium`` or ``large``.
+        tilt: how far the surface turns away from the camera: ``none``, ``slight`` or ``strong``.
+        font: name of one of the simulator's fonts; empty: drawn of those that have all its characters.
+        quality: how it was taken: ``sharp``, ``blurred`` or ``noisy``.
+    """
+
+    text: str
+    surface: str = "sign"
+    size: str = "large"
+    tilt: str = "none"
+    font: str = ""
+    quality: str = "sharp"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scene:
     """What an image must show, completely enough to paint it again on any machine.
@@ -125,6 +154,7 @@ class Scene:
         background: name of an environment of the simulator, ``empty`` for black.
         objects: in order; relations point backwards.
         seed: 64-bit seed of every random choice of the renderer (camera, light, pose, materials ...).
+        texts: texts on surfaces before the background, in reading order; scenes have texts or objects.
     """
 
     scene_id: str
@@ -134,6 +164,24 @@ class Scene:
     background: str
     objects: tuple[SceneObject, ...]
     seed: int = 0
+    texts: tuple[SceneText, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedWord:
+    """A word that was drawn.
+
+    Attributes:
+        text: the word.
+        region: number of the scene's text that it is of.
+        line: number of its line in the image, in reading order.
+        box: (x0, y0, x1, y1) in pixels around it, right and lower edges exclusive.
+    """
+
+    text: str
+    region: int
+    line: int
+    box: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -148,6 +196,7 @@ class Rendered:
         mask: instance mask, shape (H, W), uint8: 0 background, ``i + 1`` object ``i``.
         depth: distance of what each pixel shows from the camera, metres, infinite for the sky, shape (H, W), float32;
             None of renderers that do not know it.
+        words: the words that were drawn, in reading order.
     """
 
     pixels: np.ndarray
@@ -155,6 +204,7 @@ class Rendered:
     visible: np.ndarray
     mask: np.ndarray
     depth: np.ndarray | None = None
+    words: tuple[RenderedWord, ...] = ()
 
 
 class Renderer(Protocol):
@@ -513,6 +563,23 @@ class AnswerNeed(Need):
     beside: ClassVar[tuple[str, ...]] = ("token_probabilities", "answer_similarities")
     judges: ClassVar[str] = "VQA models"
     help: ClassVar[str] = "Model that answers questions: ID_OR_PATH, openai:MODEL, results:FILE."
+
+
+@dataclass(frozen=True, kw_only=True)
+class OcrNeed(Need):
+    """The text of each image: as a whole in reading order, and line by line or word by word where the engine tells.
+
+    ``languages`` holds the language of each prompt's text by prompt id, as ISO 639-1 has it (``en``, ``zh``): an engine
+    that has to be told what it reads takes it, others read whatever they know. ``instruction`` is how a model that
+    takes instructions is asked for the text; empty: as its judge words it.
+    """
+
+    languages: Mapping[str, str] = field(default_factory=dict)
+    instruction: str = ""
+    table: ClassVar[str] = "readings"
+    role: ClassVar[str] = "ocr"
+    judges: ClassVar[str] = "OCR engines"
+    help: ClassVar[str] = "OCR engine: tesseract, rapidocr, transformers:ID, openai:MODEL, results:FILE, truth."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -894,6 +961,22 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("text", "str", "the sentence; null if it gave none"),
         Column("note", "str", "why there is none, or null"),
     ),
+    "readings": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "OCR engine, its version, models and settings"),
+        Column("level", "str", "image (all of its text; one row for each image), line or word"),
+        Column("line", "i32", "number of the line in reading order, from 0; -1 in the row of the image"),
+        Column("word", "i32", "number of the word in its line, from 0; -1 in rows of images and lines"),
+        Column(
+            "text", "str", "what was read, lines of an image with line ends between; empty: no text; null: no answer"
+        ),
+        Column("score", "f32", "confidence, in [0, 1]; null where the engine gives none"),
+        Column("x0", "f32", "left, pixels; null where the engine gives no boxes"),
+        Column("y0", "f32", "top, pixels"),
+        Column("x1", "f32", "right, pixels, exclusive"),
+        Column("y1", "f32", "bottom, pixels, exclusive"),
+        Column("note", "str", "why there is no answer, or null"),
+    ),
     "answers": (
         Column("image_id", "str", "image looked at"),
         Column("judge", "str", "model and its settings"),
@@ -1040,6 +1123,39 @@ def frame(table: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         if unknown := sorted(set(row) - set(columns)):
             raise ValueError(f"table {table!r} has no column {unknown}; its columns are {list(columns)}")
     return pl.DataFrame({name: [row.get(name) for row in rows] for name in columns}, schema=columns)
+
+
+def reading_rows(
+    image_id: str, judge: str, words: Sequence[tuple[int, str, float | None, tuple[float, float, float, float] | None]]
+) -> list[dict[str, Any]]:
+    """Rows of table ``readings`` for an image of which an engine tells every word: of the image, its lines, its words.
+
+    Args:
+        image_id: the image.
+        judge: who signs the rows.
+        words: line, text, confidence in [0, 1] and box (x0, y0, x1, y1) of each word, in reading order; no confidence
+            or box: None. A line's text is its words with spaces between, its confidence their mean.
+    """
+    lines: dict[int, list[tuple[str, float | None, tuple[float, float, float, float] | None]]] = {}
+    for line, text, score, box in words:
+        lines.setdefault(line, []).append((text, score, box))
+    same: dict[str, Any] = {"image_id": image_id, "judge": judge}
+    texts = [" ".join(text for text, _, _ in of_line) for of_line in lines.values()]
+    rows = [{**same, "level": "image", "line": -1, "word": -1, "text": "\n".join(texts)}]
+    for number, (text, of_line) in enumerate(zip(texts, lines.values(), strict=True)):
+        known = [score for _, score, _ in of_line if score is not None]
+        boxes = [box for _, _, box in of_line if box is not None]
+        score = sum(known) / len(known) if len(known) == len(of_line) else None
+        edges: dict[str, float] = {}
+        if boxes:
+            lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+            edges = {"x0": min(lefts), "y0": min(tops), "x1": max(rights), "y1": max(bottoms)}
+        rows.append({**same, "level": "line", "line": number, "word": -1, "text": text, "score": score, **edges})
+        for position, (word, confidence, box) in enumerate(of_line):
+            place = {} if box is None else dict(zip(("x0", "y0", "x1", "y1"), box, strict=True))
+            row = {**same, "level": "word", "line": number, "word": position, "text": word, "score": confidence}
+            rows.append(row | place)
+    return rows
 
 
 def vector_rows(table: str, keys: Sequence[str], judge: str, vectors: np.ndarray) -> pl.DataFrame:

@@ -186,6 +186,28 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "beside another, the choice nearest to a free reply: nearest:SENTENCE_MODEL?vqa=NAME",
         ),
     },
+    "ocr": {
+        "tesseract": (
+            "verism.judges.ocr.tesseract:Tesseract",
+            "the program tesseract (apt install tesseract-ocr): tesseract, tesseract:psm=6&lang=eng",
+        ),
+        "rapidocr": (
+            "verism.judges.ocr.rapidocr_engine:RapidOcr",
+            "PaddleOCR's networks, which the package brings: no GPU, nothing to download",
+        ),
+        "transformers": (
+            "verism.judges.ocr.transformers_ocr:TransformersOcr",
+            "TrOCR (line by line), Qwen-VL, LLaVA ...: transformers:ID_OR_PATH",
+        ),
+        "openai": (
+            "verism.judges.ocr.openai_ocr:OpenAIOcr",
+            "a chat model behind a service (--base-url): openai:MODEL",
+        ),
+        "results": (
+            "verism.judges.ocr.results:OcrResults",
+            "texts read elsewhere: results:FILE.csv or .jsonl",
+        ),
+    },
     "skin_tone": {
         "cascade": (
             "verism.judges.skin_tone.kinds:cascade",

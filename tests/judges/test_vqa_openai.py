@@ -24,9 +24,11 @@ from service_fakes import FakeClock, grouped
 
 from verism.errors import UsageError
 from verism.judges.captions.openai_captioner import OpenAICaptioner
+from verism.judges.ocr.instructions import INSTRUCTION
+from verism.judges.ocr.openai_ocr import OpenAIOcr
 from verism.judges.vision_endpoint import Token, VisionOptions
 from verism.judges.vqa.openai_vision import OpenAIVqa, likelihoods
-from verism.records import AnswerNeed, CaptionNeed, LoadedImage, Question, schema
+from verism.records import AnswerNeed, CaptionNeed, LoadedImage, OcrNeed, Question, schema
 from verism.registry import Context, make_judge
 from verism.services import ServiceOptions
 
@@ -443,6 +445,31 @@ def test_captions_and_why_there_is_none(service: Service):
     assert text_of(service.bodies[0]) == "Describe this picture in one short sentence."
     assert service.keys == [None, None]  # no key was named for this service
     judge.close()
+
+
+def test_texts_are_read_and_why_there_is_none(service: Service):
+    replies = {1: chat("```\n OPEN \n\n till 8\n```"), 2: chat("NO TEXT."), 3: chat(None, refusal="No.")}
+    service.reply = lambda _: replies[len(service.bodies)]
+    judge = OpenAIOcr("m", service=ServiceOptions(base_url=service.base, concurrency=1))
+    table = judge.observe([A, B, C], OcrNeed())
+    assert table.select("image_id", "level", "text", "note").rows() == [
+        ("a#0", "image", "OPEN\ntill 8", None), ("b#0", "image", "", None), ("c#0", "image", None, "refused: No."),
+    ]  # fmt: skip
+    assert text_of(service.bodies[0]) == INSTRUCTION
+    judge.close()
+
+
+def test_texts_are_asked_for_as_the_suite_says_unless_the_user_says_otherwise(service: Service):
+    service.reply = lambda _: chat("No text recognized")
+    options = ServiceOptions(base_url=service.base, concurrency=1)
+    need = OcrNeed(instruction="Recognize the text.")
+    of_suite = OpenAIOcr("m", service=options).observe([A], need)
+    of_user = OpenAIOcr("m", prompt="Read.", service=options)
+    of_user.observe([A], need)
+    assert [text_of(body) for body in service.bodies] == ["Recognize the text.", "Read."]
+    # What the suite's own instruction calls no text is for its rules to know.
+    assert of_suite["text"].to_list() == ["No text recognized"]
+    assert of_user.name.endswith("prompt='Read.'")
 
 
 def test_by_their_names(service: Service):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
+from verism.generators.misspelling import possible_in_text, spoil_text
 from verism.metrics.depth_maps import nearness, text_of_depth
 from verism.metrics.masks import rle_of_mask
 from verism.metrics.named_colours import COLORS, color_shares
@@ -26,6 +27,7 @@ from verism.records import (
     Scene,
     SceneObject,
     frame,
+    reading_rows,
     schema,
 )
 
@@ -40,11 +42,15 @@ __all__ = [
     "depths_of",
     "detections_of",
     "oracle",
+    "readings_of",
     "segments_of",
     "spoil",
 ]
 
-Mistake = Literal["count", "class", "relation", "color", "binding", "empty", "texture", "shape"]
+Mistake = Literal[
+    "count", "class", "relation", "color", "binding", "empty", "texture", "shape",
+    "misspelt", "missing", "surplus", "swapped", "repeated", "garbled",
+]  # fmt: skip
 MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
 OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above", "front": "behind", "behind": "front"}
 ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right", "front": "behind", "behind": "front"}
@@ -111,6 +117,7 @@ class ScriptedGenerator:
             "detections": detections_of(request.image_id, scene, image, classes, self.colors),
             "segments": segments_of(request.image_id, scene, image, classes, self.colors),
             "answers": answers_of(request.image_id, scene, image, request.questions),
+            **readings_of(request.image_id, scene, image),
         }
         if image.depth is not None:
             truth["depths"] = depths_of(request.image_id, image.depth)
@@ -163,6 +170,8 @@ def spoil(
     Raises:
         UsageError: none of the mistakes is possible for this scene.
     """
+    if scene.texts:
+        return _spoil_texts(scene, rng, mistakes)
     relation = next((o.relation for o in scene.objects if o.relation is not None), None)
     possible = [
         m
@@ -251,6 +260,26 @@ def _swappable(objects: Sequence[SceneObject], name: str) -> bool:
     """Whether two objects would show something else with each other's colour, texture or shape."""
     labels, values = {o.label for o in objects}, {getattr(o, name) for o in objects}
     return len(objects) == len(labels) == len(values) == 2 and "plain" not in values
+
+
+def _spoil_texts(scene: Scene, rng: np.random.Generator, mistakes: Sequence[str]) -> tuple[Scene, str]:
+    """A scene with a mistake in one of its texts, and what it is, in words."""
+    possible = [
+        (kind, region)
+        for kind in mistakes
+        for region, text in enumerate(scene.texts)
+        if possible_in_text(kind, text.text, alone=len(scene.texts) == 1)
+    ]
+    kinds = list(dict.fromkeys(kind for kind, _ in possible))
+    if not kinds:
+        raise UsageError(f"scripted: none of the mistakes {list(mistakes)} is possible for the texts of this prompt")
+    kind = kinds[int(rng.integers(len(kinds)))]
+    regions = [region for each, region in possible if each == kind]
+    region = regions[int(rng.integers(len(regions)))]
+    old = scene.texts[region]
+    text, made = spoil_text(old.text, kind, rng)
+    texts = [*scene.texts[:region], *([replace(old, text=text)] if text else []), *scene.texts[region + 1 :]]
+    return replace(scene, texts=tuple(texts)), made
 
 
 def detections_of(
@@ -372,6 +401,27 @@ def depths_of(image_id: str, depth: NDArray[np.floating], judge: str = "truth") 
         "nearness": text_of_depth(steps),
     }
     return frame("depths", [row])
+
+
+def readings_of(image_id: str, scene: Scene, rendered: Rendered, judge: str = "truth") -> dict[str, pl.DataFrame]:
+    """What a perfect OCR engine would read in a rendered scene: table ``readings``, confidence 1, in reading order.
+
+    Args:
+        image_id: the image.
+        scene: what was rendered.
+        rendered: the image with its words.
+        judge: who signs the rows.
+
+    Returns:
+        The table by its name; nothing of a scene without texts.
+    """
+    if not scene.texts:
+        return {}
+    return {
+        "readings": frame(
+            "readings", reading_rows(image_id, judge, [(w.line, w.text, 1.0, w.box) for w in rendered.words])
+        )
+    }
 
 
 def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Ask", "Reply", "VisionLanguageModel", "check_count"]
 
-Task = Literal["captions", "answers"]
+Task = Literal["captions", "answers", "texts"]
+PURPOSES = {
+    "captions": "a captioner",
+    "answers": "a model that answers questions about images",
+    "texts": "a model that reads texts in images",
+}
 
 # Where the parts lie whose output is the same for every question about an image: the vision network, and what comes
 # after it before the text does. InstructBLIP's second part reads the question, BLIP-2's does not.
@@ -130,7 +135,7 @@ class VisionLanguageModel:
         hub: HubOptions,
         original_blip: bool = False,
     ) -> None:
-        purpose = "a captioner" if task == "captions" else "a model that answers questions about images"
+        purpose = PURPOSES[task]
         for module in ("torch", "transformers"):
             require(module, extra=EXTRA, purpose=f"{purpose} from the Hugging Face hub")
         self._device = pick_device(hub.device)

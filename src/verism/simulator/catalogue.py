@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from verism.errors import UsageError
+from verism.simulator.fonts import Font, standard_fonts, user_fonts
 from verism.simulator.model import Asset
 from verism.simulator.surroundings import Environment
 
@@ -23,13 +24,14 @@ class Catalogue:
     """Assets by label and environments by name. ``version``: a hash of the user's own files, empty without any.
 
     ``solids`` are plain bodies by name, for classes without a model: a scene names one in ``shape`` to have it stand
-    in where ``label`` is none of the assets. They are no classes.
+    in where ``label`` is none of the assets. They are no classes. ``fonts`` are what texts are drawn with.
     """
 
     assets: Mapping[str, Asset]
     environments: Mapping[str, Environment]
     version: str = ""
     solids: Mapping[str, Asset] = field(default_factory=dict)
+    fonts: tuple[Font, ...] = field(default_factory=standard_fonts)
 
     def stand_in(self, label: str, shape: str) -> Asset:
         """The class of that label, or else the solid that the scene names in its place.
@@ -74,7 +76,7 @@ class Catalogue:
         return self.environments[name]
 
     def with_assets(self, folder: Path) -> Catalogue:
-        """With the models (.glb, .gltf, .obj) and images (environments) of a folder; taken names are replaced."""
+        """With models (.glb, .gltf, .obj), images (environments) and fonts of a folder; taken names are replaced."""
         from verism.simulator.environments import user_environment
         from verism.simulator.user_assets import load_assets
 
@@ -82,7 +84,10 @@ class Catalogue:
         environments = dict(self.environments)
         for path in sorted((folder / "environments").glob("*")):
             environments[path.stem] = user_environment(path)
-        return replace(self, assets=assets, environments=environments, version=_hash_of(folder))
+        added = user_fonts(folder / "fonts")
+        taken = {font.name for font in added}
+        fonts = (*(font for font in self.fonts if font.name not in taken), *added)
+        return replace(self, assets=assets, environments=environments, fonts=fonts, version=_hash_of(folder))
 
 
 def _hash_of(folder: Path) -> str:

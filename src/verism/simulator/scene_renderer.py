@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from verism.errors import VerismError
 from verism.records import Rendered, Scene, SceneObject
 from verism.simulator.catalogue import Catalogue, standard_catalogue
+from verism.simulator.lettering import draw_texts
 from verism.simulator.model import Asset, Material, Model, Pattern
 from verism.simulator.renderer import Camera, Placed, render, silhouette
 from verism.simulator.shapes import extremes
@@ -137,8 +138,14 @@ class SceneRenderer:
 
         Raises:
             UsageError: a class or environment the catalogue does not have.
-            VerismError: no placement shows every object; the scene asks for more than fits.
+            VerismError: no placement shows every object; the scene asks for more than fits; a text that cannot be drawn
+                (see ``draw_texts``).
         """
+        if scene.texts:
+            if scene.objects:
+                raise VerismError(f"scene {scene.scene_id}: a scene has texts or objects, and this one has both")
+            behind = self.render(replace(scene, texts=()))
+            return draw_texts(scene, behind.pixels, self.catalogue.fonts)
         for attempt in range(LAYOUTS):
             rng = np.random.default_rng([scene.seed, attempt])
             surroundings = self.catalogue.environment(scene.background).build(rng)

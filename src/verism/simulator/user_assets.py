@@ -38,8 +38,10 @@ def load_assets(folder: Path) -> dict[str, Asset]:
         if path.suffix.lower() in SUFFIXES:
             label = path.stem if path.parent == folder else path.relative_to(folder).parts[0]
             files.setdefault(label.replace("_", " "), []).append(path)
-    if not files and not (folder / "environments").is_dir():
-        raise UsageError(f"--assets {folder}: no {', '.join(SUFFIXES)} file in it, and no folder `environments`")
+    if not files and not any((folder / name).is_dir() for name in ("environments", "fonts")):
+        raise UsageError(
+            f"--assets {folder}: no {', '.join(SUFFIXES)} file in it, and no folder `environments` or `fonts`"
+        )
     return {label: _asset(label, [load_model(p) for p in paths]) for label, paths in files.items()}
 
 

@@ -22,7 +22,18 @@ from verism.files import json_bytes, read_regular, write_json, write_new, write_
 from verism.limits import IMAGE_BYTES
 from verism.locations import is_file, is_remote, location
 from verism.manifest import STORAGES, Manifest, RunSettings, Scoring
-from verism.records import TABLES, Prompt, Scene, SceneObject, Score, canonical_json, empty_table, frame, schema
+from verism.records import (
+    TABLES,
+    Prompt,
+    Scene,
+    SceneObject,
+    SceneText,
+    Score,
+    canonical_json,
+    empty_table,
+    frame,
+    schema,
+)
 from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
 from verism.shards import member_of
@@ -1632,9 +1643,17 @@ def _prompt_row(prompt: Prompt) -> dict[str, Any]:
         "text": prompt.text,
         "facets": json.dumps(dict(prompt.facets), ensure_ascii=False),
         "spec": json.dumps(dict(prompt.spec), ensure_ascii=False),
-        "scene": None if prompt.scene is None else json.dumps(asdict(prompt.scene), ensure_ascii=False),
+        "scene": None if prompt.scene is None else json.dumps(_scene_record(prompt.scene), ensure_ascii=False),
         "n_images": prompt.n_images,
     }
+
+
+def _scene_record(scene: Scene) -> dict[str, Any]:
+    """A scene as JSON keeps it; one without texts as before there were any, so that its hash stays."""
+    record = asdict(scene)
+    if not scene.texts:
+        del record["texts"]
+    return record
 
 
 def _prompt_from(row: Mapping[str, Any]) -> Prompt:
@@ -1645,7 +1664,8 @@ def _prompt_from(row: Mapping[str, Any]) -> Prompt:
             SceneObject(**{**o, "rotation": None if o["rotation"] is None else tuple(o["rotation"])})
             for o in raw["objects"]
         )
-        scene = Scene(**{**raw, "objects": objects})
+        texts = tuple(SceneText(**text) for text in raw.get("texts", ()))
+        scene = Scene(**{**raw, "objects": objects, "texts": texts})
     return Prompt(
         prompt_id=row["prompt_id"],
         suite=row["suite"],

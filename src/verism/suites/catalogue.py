@@ -143,6 +143,14 @@ SUITES: Mapping[str, Entry] = {
         commands={"compbench": f"{HOME}.compbench.cli:compbench"},
         published={"compbench": f"{HOME}.compbench.published:compbench"},
     ),
+    "text_rendering": Entry(
+        f"{HOME}.text_rendering.suite:TextRendering",
+        "texts in images, read by OCR: our own prompts, LongText-Bench, CVTG-2K, OneIG's text part",
+        published={
+            "cvtg": f"{HOME}.text_rendering.published:cvtg",
+            "longtext": f"{HOME}.text_rendering.published:longtext",
+        },
+    ),
     "alignment": Entry(
         f"{HOME}.alignment.suite:Alignment",
         "caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
