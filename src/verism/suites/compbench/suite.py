@@ -589,11 +589,17 @@ LEVEL_CHOICES = ("1", "2", "3", "4", "5")
 STRINGS = ("yes", "no")
 
 
+def _fact(shown: Mapping[str, str]) -> SceneFact:
+    """That an object with these properties is there."""
+    label, color, texture, shape = (shown.get(name, "") for name in ("label", "color", "texture", "shape"))
+    return SceneFact(asks="present", label=label, color=color, texture=texture, shape=shape)
+
+
 def _questions(asked: Asked) -> tuple[Question, ...]:
     """A question for each noun phrase, each wording once; of prompts of ours with what a renderer must have shown."""
     made: dict[str, Question] = {}
     for number, phrase in enumerate(asked.phrases or ()):
-        fact = SceneFact(asks="present", **asked.shows[number]) if asked.shows else None
+        fact = _fact(asked.shows[number]) if asked.shows else None
         text = question_of(phrase)
         made.setdefault(text, Question(text=text, strings=STRINGS, bare=True, fact=fact))
     return tuple(made.values())
