@@ -535,7 +535,10 @@ def test_answers_in_a_csv(tmp_path: Path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"question": "q", "answer": "yes"}, "entry 1: expected image_id or prompt_id, which names the image"),
+        (
+            {"question": "q", "answer": "yes"},
+            "entry 1: expected image_id or prompt_id or item_id, which names the image",
+        ),
         ({"image_id": "a", "answer": "yes"}, "expected a question in words, got None"),
         ({"image_id": "a", "question": "q"}, "expected an answer; it has"),
         ({"image_id": "a", "question": "q", "answer": ["yes"]}, "expected an answer in words"),

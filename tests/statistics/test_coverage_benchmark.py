@@ -25,6 +25,7 @@ BY_ANOTHER = {
     "grouped_half_samples": "half_samples of every group",
     "context_scores": "has no interval",
     "dsg_score": "has no interval",
+    "proportion_of_totals": "clustered_proportion, of which it is the same from totals by cluster",
 }
 
 

@@ -95,8 +95,8 @@ class Run:
         self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
         self._ledger: Ledger | None = None
         self._pinned: StoredScoring | None = None
-        # By run: parts of its table of images when an image was not found, and the paths by hash in them.
-        self._moved: dict[Path, tuple[frozenset[str], dict[str, str]]] = {}
+        # By run: parts of its table of images when an image was not found, and the paths in them, by hash and as a set.
+        self._moved: dict[Path, tuple[frozenset[str], dict[str, str], frozenset[str]]] = {}
         self._since: tuple[set[str], Sequence[str], int] | None = None  # how far images_since got, and with which set
         self._keys_of_parts: dict[str, frozenset[str]] = {}  # by path, of the parts that read_few looked into
 
@@ -1320,12 +1320,15 @@ class Run:
             parts = frozenset(run._part_paths("images"))
             if self._moved.get(root, (None,))[0] != parts:  # else the table is what it was when it was read last
                 images = run.read("images").select("sha256", "path").drop_nulls()
-                self._moved[root] = parts, {digest: path for digest, path in images.iter_rows() if _OWN.fullmatch(path)}
+                own = {digest: path for digest, path in images.iter_rows() if _OWN.fullmatch(path)}
+                self._moved[root] = parts, own, frozenset(images["path"])
         except VerismError:
             return None
-        path = self._moved[root][1].get(digest)
-        now = None if path is None else run.resolve(path)
-        return None if now == place else now
+        _, by_hash, listed = self._moved[root]
+        if row["path"].removeprefix(f"{root}/") in listed:  # it should lie there still, and is gone
+            return None
+        path = by_hash.get(digest)
+        return None if path is None else run.resolve(path)
 
     # ------------------------------------------------------------------------------------------- verdicts, scores
     def write_verdicts(self, verdicts: pl.DataFrame) -> None:
