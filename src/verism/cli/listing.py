@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from inspect import Parameter
 from typing import Any
 
-from verism.errors import UsageError
+from verism.errors import UsageError, VerismError
 from verism.options import SETTINGS, Option
 from verism.records import option_of, roles
 from verism.registry import TRACKER, Kind, kinds
+from verism.suites.aspects import Coverage, coverage_of_aspects
 from verism.suites.catalogue import suite_class, suite_entries
 
-__all__ = ["listing", "option_listing", "option_text"]
+__all__ = ["aspect_listing", "aspect_text", "listing", "option_listing", "option_text"]
 
 PROTOCOLS = (
     ("released", "what the authors' published code does, its defects included"),
@@ -49,6 +51,27 @@ def listing(what: str) -> list[tuple[str, str]]:
 
 def _described(kind: Kind) -> str:
     return f"{kind.text} [{kind.package}]" if kind.package else kind.text
+
+
+def aspect_listing() -> list[Coverage]:
+    """The aspects of HEIM with the suites that cover them; suites that cannot be loaded are ``verism doctor``'s."""
+    declared = []
+    for name in suite_entries():
+        with suppress(VerismError):
+            declared.append((name, suite_class(name).aspects))
+    return coverage_of_aspects(declared)
+
+
+def aspect_text(found: Sequence[Coverage]) -> list[str]:
+    """Aspects in lines, those that are not covered with what may serve."""
+    lines = []
+    for each in found:
+        lines.append(f"{each.aspect:<16}{each.asks}")
+        lines += [f"{'':<16}{suite}: {', '.join(metrics)}" for suite, metrics in each.suites.items()]
+        if each.missing:
+            lines.append(f"{'':<16}not covered: {each.missing}")
+    covered = sum(bool(each.suites) for each in found)
+    return [*lines, "", f"{covered} of {len(found)} aspects of HEIM (arXiv:2311.04287) are covered."]
 
 
 def option_listing(what: str, name: str) -> list[dict[str, Any]]:

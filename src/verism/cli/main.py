@@ -556,7 +556,8 @@ cli.add_command(view)
 # ------------------------------------------------------------------------------------------------------------ listings
 @cli.command("list")
 @click.argument(
-    "what", type=click.Choice(["suites", "models", "judges", "trackers", "protocols", "environments", "classes"])
+    "what",
+    type=click.Choice(["suites", "aspects", "models", "judges", "trackers", "protocols", "environments", "classes"]),
 )
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True)
@@ -567,8 +568,9 @@ def list_command(what: str, name: str | None, as_json: bool) -> None:
     verism list judges
     verism list judges onnx
     verism list models diffusers --json
+    verism list aspects                  what the suites cover of the twelve aspects of HEIM, and what they leave out
     """
-    from verism.cli.listing import listing, option_listing, option_text
+    from verism.cli.listing import aspect_listing, aspect_text, listing, option_listing, option_text
 
     if name is not None:
         records = option_listing(what, name)
@@ -576,6 +578,13 @@ def list_command(what: str, name: str | None, as_json: bool) -> None:
             put_json(records)
         else:
             click.echo("\n\n".join("\n".join(option_text(record)) for record in records))
+        return
+    if what == "aspects":
+        found = aspect_listing()
+        if as_json:
+            put_json([asdict(each) for each in found])
+        else:
+            click.echo("\n".join(aspect_text(found)))
         return
     rows = listing(what)
     if as_json:

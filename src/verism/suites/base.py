@@ -137,6 +137,7 @@ class Suite(ABC):
             click. They ask for judges and runs through ``terminal.Services``.
         published: figures of papers about it, worked out again: ``"package.module:function"`` by the name of the paper.
             The function gives a list of ``published.Check``; the first line of its docstring says of what.
+        aspects: its metrics by what they are about, of ``suites.aspects.ASPECTS``; empty: it is about none of these.
         judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
         in_blocks: whether a large run may be scored block by block. Then the verdicts of an image rest on its own
             observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts`` and
@@ -157,6 +158,7 @@ class Suite(ABC):
     layout: ClassVar[Layout] = Layout()
     commands: ClassVar[Mapping[str, str]] = MappingProxyType({})
     published: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     judge_roles: ClassVar[tuple[str, ...]] = ()
     in_blocks: ClassVar[bool] = False
     maps_vectors: ClassVar[bool] = False

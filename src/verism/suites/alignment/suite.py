@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
@@ -120,6 +121,20 @@ class Alignment(Suite):
             metrics=("r_precision",),
             help="Texts in a pool of R-precision, the image's own among them.",
         ),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "alignment": (
+                "clipscore_cosine",
+                "clipscore_x100",
+                "clipscore_hessel",
+                "r_precision",
+                "cider",
+                "question_score",
+                "question_accuracy",
+                "vqascore",
+            )
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRIC_SPECS
     pairings: ClassVar[tuple[Pairing, ...]] = (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError, VerismError
@@ -252,6 +253,21 @@ class CompBench(Suite):
             protocol="revised",
             help="Depth of a box under revised.",
         ),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "alignment": (
+                "attribute_binding",
+                "clip_score",
+                "three_in_one",
+                "multimodal",
+            ),
+            "reasoning": (
+                "spatial_2d",
+                "spatial_3d",
+                "numeracy",
+            ),
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (

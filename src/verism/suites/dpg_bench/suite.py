@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from verism.errors import UsageError
@@ -86,6 +87,7 @@ class DPGBench(QuestionSuite):
         n_images=4,
     )
     rules: ClassVar[tuple[Rule, ...]] = switch_rules(REVISED, tests=TESTS)
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"alignment": ("dpg_score",)})
     metrics: ClassVar[tuple[MetricSpec, ...]] = question_metrics(
         "dpg_score", title="DPG score", source=f"{PAPER}; released evaluation"
     )

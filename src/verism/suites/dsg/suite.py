@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from verism.errors import UsageError
@@ -81,6 +82,7 @@ class DSG(QuestionSuite):
         named_by_model=True,
     )
     rules: ClassVar[tuple[Rule, ...]] = switch_rules(REVISED, tests=TESTS)
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"alignment": ("dsg_score",)})
     metrics: ClassVar[tuple[MetricSpec, ...]] = question_metrics(
         "dsg_score", title="DSG score", source=f"{PAPER}; released library"
     )

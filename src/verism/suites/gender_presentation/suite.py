@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
@@ -173,6 +174,15 @@ class GenderPresentation(Suite):
             help="Resamples behind intervals and tests.",
         ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "bias": (
+                "gep",
+                "gep_score",
+                "frequency",
+            )
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = PAIRINGS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
@@ -162,6 +163,15 @@ class GenEval(Suite):
             choices=SOURCES,
             help="Judge of colours: clip, head (the segmenter's), pixels (rule on the mask); auto: the first of them.",
         ),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "alignment": (
+                "overall",
+                "accuracy",
+            ),
+            "reasoning": ("accuracy",),
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -156,6 +157,20 @@ class GenEval2(Suite):
         Option("images", Path, help="Images; a JSON object of path by prompt, as released, or any other list."),
         replace(LIMIT, help="Prompts in all, drawn evenly by number of atoms."),
         SEED,
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "alignment": (
+                "soft_tifa_am",
+                "soft_tifa_gm",
+                "tifa",
+                "vqascore",
+            ),
+            "reasoning": (
+                "soft_tifa_am",
+                "soft_tifa_gm",
+            ),
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (

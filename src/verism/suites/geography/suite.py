@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
@@ -176,6 +177,22 @@ class Geography(Suite):
             help="Random halvings behind the intervals; 0: no intervals of precision, recall, density, coverage.",
         ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "quality": (
+                "precision_mean",
+                "coverage_mean",
+            ),
+            "fairness": (
+                "precision_gap",
+                "coverage_gap",
+                "consistency_gap",
+                "precision_worst",
+                "coverage_worst",
+                "consistency_worst",
+            ),
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (

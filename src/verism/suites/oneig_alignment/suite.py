@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from verism.errors import UsageError
@@ -88,6 +89,7 @@ class OneIGAlignment(QuestionSuite):
         ),
     )
     rules: ClassVar[tuple[Rule, ...]] = switch_rules(REVISED, tests=TESTS)
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"alignment": ("oneig_alignment",)})
     metrics: ClassVar[tuple[MetricSpec, ...]] = question_metrics(
         "oneig_alignment", title="alignment", source=f"{PAPER}; released evaluation"
     )

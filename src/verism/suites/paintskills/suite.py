@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -180,6 +181,14 @@ class PaintSkills(Suite):
             high=1,
             help="How far apart centres must lie for a relation, as a share of the image.",
         ),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "reasoning": (
+                "accuracy",
+                "mean_accuracy",
+            )
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -151,6 +152,20 @@ class Quality(Suite):
             metrics=(),
             help="Random halves behind the intervals of precision, recall, density and coverage.",
         ),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "quality": (
+                "fid",
+                "fid_infinity",
+                "kid",
+                "inception_score",
+                "precision",
+                "recall",
+                "density",
+                "coverage",
+            )
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="inside", metric="precision"),)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.cards import JudgeCard, shipped_cards
@@ -162,6 +163,17 @@ class SocialBias(Suite):
             help="Resamples behind intervals and tests.",
         ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "bias": (
+                "mad",
+                "axis_mean",
+                "class_share",
+                "presence_difference",
+                "reference_deviation",
+            )
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     layout: ClassVar[Layout] = Layout(detail=("attribute", "profession", "category"), rows=SHORT_TABLE)

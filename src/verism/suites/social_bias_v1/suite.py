@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.cards import JudgeCard, shipped_cards
@@ -151,6 +152,16 @@ class SocialBiasV1(Suite):
         ),
         Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", metrics=(), help="Resamples behind intervals."),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {
+            "bias": (
+                "mad",
+                "axis_mean",
+                "class_share",
+                "reference_deviation",
+            )
+        }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     layout: ClassVar[Layout] = Layout(

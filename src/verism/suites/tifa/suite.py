@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from verism.errors import UsageError
@@ -78,6 +79,7 @@ class TIFA(QuestionSuite):
         grids=False,
     )
     rules: ClassVar[tuple[Rule, ...]] = switch_rules(REVISED, tests=TESTS)
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"alignment": ("tifa_score",)})
     metrics: ClassVar[tuple[MetricSpec, ...]] = (
         *question_metrics("tifa_score", title="TIFA score", source=f"{PAPER}; released evaluation"),
         MetricSpec(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from verism.errors import UsageError
@@ -76,6 +77,7 @@ class UniGenBench(QuestionSuite):
         n_images=4,
     )
     rules: ClassVar[tuple[Rule, ...]] = switch_rules(REVISED, tests=TESTS)
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"alignment": ("unigenbench_score",)})
     metrics: ClassVar[tuple[MetricSpec, ...]] = question_metrics(
         "unigenbench_score", title="test points met", source=f"{PAPER}; released evaluation"
     )
