@@ -40,6 +40,7 @@ class DSG(QuestionSuite):
         published: published figures that can be recomputed, see ``Suite``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
+        aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.

@@ -122,6 +122,7 @@ class GenEval2(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         options: what decides prompts and needs, see ``Option``.
+        aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.

@@ -108,6 +108,7 @@ class PaintSkills(Suite):
         in_blocks: large runs are scored block by block, see ``Suite``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
+        aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.

@@ -76,6 +76,7 @@ class Quality(Suite):
         maps_vectors: features are read from files, see ``Suite``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
+        aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
     """

@@ -80,6 +80,7 @@ class SocialBias(Suite):
         judge_roles: roles of the judges it may ask.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
+        aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
         layout: layout of its tables.
     """

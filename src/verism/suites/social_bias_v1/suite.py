@@ -73,6 +73,7 @@ class SocialBiasV1(Suite):
         judge_roles: roles of the judges it may ask.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
+        aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
         layout: layout of its tables.
         named_judges_only: True: no judge observes that the user did not name.

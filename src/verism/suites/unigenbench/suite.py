@@ -38,6 +38,7 @@ class UniGenBench(QuestionSuite):
         commands: commands of its own for the command line, see ``Suite``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
+        aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.
