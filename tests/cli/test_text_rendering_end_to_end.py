@@ -83,6 +83,18 @@ def run_longtext(folder, out, *more):
 
 
 # -------------------------------------------------------------------------------------------------------------- offline
+def test_no_interval_leaves_what_its_metric_can_be(scripted):
+    scales = {metric.name: metric.scale for metric in TextRendering.metrics}
+    checked = 0
+    for score in api.open_run(scripted).scores():
+        scale = scales[score.metric]
+        if not math.isnan(score.ci_low):
+            assert scale.low is None or score.ci_low >= scale.low, score
+            assert scale.high is None or score.ci_high <= scale.high, score
+            checked += 1
+    assert checked > 20
+
+
 def test_oracle_is_right_in_every_language(oracle):
     run = api.open_run(oracle)
     assert {p.facets["language"] for p in run.prompts()} == {"en", "de", "fr", "el", "ru", "zh", "ja", "ko"}

@@ -20,7 +20,7 @@ from verism.statistics import (
     mean_of_independent,
     wilson,
 )
-from verism.statistics.intervals import proportion_of_totals
+from verism.statistics.intervals import clustered_average, proportion_of_totals
 
 
 @st.composite
@@ -457,3 +457,12 @@ def test_the_mean_of_independent_values_has_students_interval():
     expected = stats.t.interval(0.95, 11, loc=values.mean(), scale=values.std(ddof=1) / math.sqrt(12))
     estimate = intervals.clustered_mean(values, np.arange(12))
     assert (estimate.low, estimate.high) == pytest.approx(expected)
+
+
+def test_an_average_of_shares_does_not_leave_what_shares_can_be():
+    values, clusters = [0.0, 0.1, 0.0, 1.0], list("abcd")
+    free = clustered_average(values, clusters)
+    assert free.low < 0
+    cut = clustered_average(values, clusters, bounds=(0.0, 1.0))
+    assert cut == (free.value, 0.0, min(free.high, 1.0))
+    assert clustered_average([0, 1, 1, 0], clusters, bounds=(0.0, 1.0)) == clustered_average([0, 1, 1, 0], clusters)

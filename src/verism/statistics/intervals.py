@@ -186,12 +186,13 @@ def clustered_mean(
     return Interval(value, max(value - half, lowest), min(value + half, highest))
 
 
-def clustered_average(values: ArrayLike, clusters: ArrayLike) -> Interval:
+def clustered_average(values: ArrayLike, clusters: ArrayLike, *, bounds: tuple[float, float] | None = None) -> Interval:
     """Mean with its 95 % interval clustered by prompt: ``clustered_proportion`` for 0 and 1, else ``clustered_mean``.
 
     Args:
         values: shape (N,), finite.
         clusters: label of each value's cluster, shape (N,).
+        bounds: as of ``clustered_mean``: (0, 1) of shares and probabilities.
 
     Returns:
         Mean and ends; NaN without values.
@@ -200,7 +201,7 @@ def clustered_average(values: ArrayLike, clusters: ArrayLike) -> Interval:
     if not numbers.size:
         return Interval(math.nan, math.nan, math.nan)
     is_share = bool(np.isin(numbers, (0.0, 1.0)).all())
-    return clustered_proportion(numbers, clusters) if is_share else clustered_mean(numbers, clusters)
+    return clustered_proportion(numbers, clusters) if is_share else clustered_mean(numbers, clusters, bounds=bounds)
 
 
 def mean_of_independent(intervals: Sequence[Interval], weights: Sequence[float] | None = None) -> Interval:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -47,16 +46,16 @@ def compbench_scores(suite: str, protocols: Sequence[str], observed: Observed, v
 
     def score(metric: str, protocol: str, group: Mapping[str, FacetValue], chosen: Sequence[Row]) -> Score:
         usable = [(prompt, value) for prompt, value, _ in chosen if value is not None]
-        interval = clustered_average([v for _, v in usable], np.array([p for p, _ in usable]))
-        lowest = -1.0 if metric == "clip_score" else 0.0  # an interval of a mean may reach beyond what it can be
+        ends = -1.0 if metric == "clip_score" else 0.0, 1.0
+        interval = clustered_average([v for _, v in usable], np.array([p for p, _ in usable]), bounds=ends)
         return Score(
             suite=suite,
             metric=metric,
             protocol=protocol,
             group=dict(group),
             value=interval.value,
-            ci_low=_within(interval.low, lowest),
-            ci_high=_within(interval.high, lowest),
+            ci_low=interval.low,
+            ci_high=interval.high,
             n_used=len(usable),
             n_unusable=len(chosen) - len(usable),
         )
@@ -83,10 +82,6 @@ def compbench_scores(suite: str, protocols: Sequence[str], observed: Observed, v
             if masses and protocol == protocols[0]:
                 scores.append(score("answer_mass", protocol, {"category": category}, masses))
     return scores
-
-
-def _within(value: float, lowest: float) -> float:
-    return value if math.isnan(value) else min(max(value, lowest), 1.0)
 
 
 def _with_unusable(score: Score, number: int) -> Score:

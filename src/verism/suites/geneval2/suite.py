@@ -382,7 +382,9 @@ class GenEval2(Suite):
         self, metric: str, protocol: str, group: Mapping[str, Any], rows: Sequence[tuple[str, float | None]]
     ) -> Score:
         used = [(prompt, value) for prompt, value in rows if value is not None and not math.isnan(value)]
-        interval = clustered_average([value for _, value in used], np.array([prompt for prompt, _ in used]))
+        interval = clustered_average(
+            [value for _, value in used], np.array([prompt for prompt, _ in used]), bounds=(0.0, 1.0)
+        )
         return Score(
             suite=self.name,
             metric=metric,

@@ -158,14 +158,20 @@ def overall_mean(images: Iterable[JudgedImage], switches: Switches) -> Mean:
     if switches.average_over == "prompts":
         # Weighed by prompts, so that a prompt with fewer usable images counts as much as any other.
         means = [sum(value for _, value in scored) / len(scored) for scored in kept.values()]
-        return Mean(interval=clustered_average(means, np.array(list(kept))), n_used=n_used, n_unusable=n_unusable)
+        return Mean(
+            interval=clustered_average(means, np.array(list(kept)), bounds=(0.0, 1.0)),
+            n_used=n_used,
+            n_unusable=n_unusable,
+        )
     values, clusters = [], []
     for prompt_id, scored in kept.items():
         for image, _ in scored:
             usable = [value for value in image.values.values() if value is not None]
             values += usable
             clusters += [prompt_id] * len(usable)
-    return Mean(interval=clustered_average(values, np.array(clusters)), n_used=n_used, n_unusable=n_unusable)
+    return Mean(
+        interval=clustered_average(values, np.array(clusters), bounds=(0.0, 1.0)), n_used=n_used, n_unusable=n_unusable
+    )
 
 
 def counted_images(images: Iterable[JudgedImage], switches: Switches) -> frozenset[str]:
@@ -218,7 +224,11 @@ def category_mean(
     unusable = asked - len(values)
     if not values or (switches.when_missing == "refused" and unusable):
         return Mean(interval=NOTHING, n_used=0, n_unusable=asked)
-    return Mean(interval=clustered_average(values, np.array(clusters)), n_used=len(values), n_unusable=unusable)
+    return Mean(
+        interval=clustered_average(values, np.array(clusters), bounds=(0.0, 1.0)),
+        n_used=len(values),
+        n_unusable=unusable,
+    )
 
 
 def answer_share(images: Iterable[JudgedImage], n_questions: Mapping[str, int], switches: Switches) -> Mean:
@@ -239,5 +249,7 @@ def answer_share(images: Iterable[JudgedImage], n_questions: Mapping[str, int], 
         return Mean(interval=NOTHING, n_used=0, n_unusable=0)
     n_right = int(sum(values))
     return Mean(
-        interval=clustered_average(values, np.array(clusters)), n_used=len(values), n_unusable=len(values) - n_right
+        interval=clustered_average(values, np.array(clusters), bounds=(0.0, 1.0)),
+        n_used=len(values),
+        n_unusable=len(values) - n_right,
     )

@@ -634,4 +634,4 @@ def _own_answers(verdicts: pl.DataFrame, protocol: str) -> dict[tuple[str, str],
 
 
 def _average(rows: Sequence[tuple[str, float]]) -> Interval:
-    return clustered_average([value for _, value in rows], np.array([prompt for prompt, _ in rows]))
+    return clustered_average([value for _, value in rows], np.array([prompt for prompt, _ in rows]), bounds=(0.0, 1.0))

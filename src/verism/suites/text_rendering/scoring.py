@@ -148,7 +148,7 @@ class _Verdicts:
         def mean(metric: str, rule: str) -> Score:
             usable, unusable = self._of("revised", rule, group)
             values = [row.value for row in usable if row.value is not None]
-            interval = clustered_average(values, np.array([row.prompt_id for row in usable]))
+            interval = clustered_average(values, np.array([row.prompt_id for row in usable]), bounds=(0.0, 1.0))
             return self._score(metric, "revised", group, interval, len(usable), unusable)
 
         yield mean("exact_text", "text")
@@ -208,7 +208,7 @@ class _Verdicts:
             cosines, without = self._of("released", "clipscore", group)
             if cosines:
                 values, of = zip(*((row.value or 0.0, row.prompt_id) for row in cosines), strict=True)
-                interval = clustered_mean(values, of)
+                interval = clustered_mean(values, of, bounds=(0.0, 2.5))  # 2.5 times a cosine
                 yield self._score("clipscore", "released", group, interval, len(cosines), without)
         else:
             distances = [row.detail["distance"] for row in rows]
