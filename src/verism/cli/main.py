@@ -564,11 +564,13 @@ cli.add_command(view)
 def list_command(what: str, name: str | None, as_json: bool) -> None:
     """What there is to choose from; with the NAME of a model, judge or tracker, what can be written behind it.
 
+    Aspects are the twelve of HEIM: which suites and metrics cover them, and which are not covered.
+
     \b
     verism list judges
     verism list judges onnx
     verism list models diffusers --json
-    verism list aspects                  what the suites cover of the twelve aspects of HEIM, and what they leave out
+    verism list aspects
     """
     from verism.cli.listing import aspect_listing, aspect_text, listing, option_listing, option_text
 

@@ -27,6 +27,7 @@ from verism.simulator.model import Model, Part, pick
 from verism.simulator.renderer import Camera, Placed, render
 from verism.simulator.scene_renderer import RENDERER_VERSION, SIZES
 from verism.simulator.surroundings import Surroundings
+from verism.simulator.threads import single_threaded
 from verism.simulator.wardrobe import ATTRIBUTES, PLACES, View, dressed_person, frame_person
 
 __all__ = [
@@ -451,6 +452,7 @@ class PeopleRenderer:
         self.name = f"people-{RENDERER_VERSION}.{PORTRAITS_VERSION}@{size}&view={view}"
         self.attributes = tuple(ATTRIBUTES)
 
+    @single_threaded
     def render(self, *, woman: bool, tone: int, worn: Collection[str], seed: int) -> RenderedPerson:
         """A person that most would call a woman, or a man, by hair and figure as drawings have them.
 

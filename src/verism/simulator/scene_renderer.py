@@ -22,6 +22,7 @@ from verism.simulator.model import Asset, Material, Model, Pattern
 from verism.simulator.renderer import Camera, Placed, render, silhouette
 from verism.simulator.shapes import extremes
 from verism.simulator.surroundings import Surroundings
+from verism.simulator.threads import single_threaded
 
 __all__ = ["MATERIALS", "PAINTS", "RENDERER_VERSION", "SIZES", "SceneRenderer"]
 
@@ -133,6 +134,7 @@ class SceneRenderer:
             except VerismError as err:
                 yield err
 
+    @single_threaded
     def render(self, scene: Scene) -> Rendered:
         """The image of a scene with exact boxes.
 
