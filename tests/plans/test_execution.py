@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from verism.errors import UsageError, VerismError
+from verism.pipeline.local import make_requests
+from verism.pipeline.sharing import SharedImages
 from verism.plans import Plan, plan_status, run_plan
 from verism.plans.execution import check_plan
 from verism.plans.status import run_path
@@ -71,6 +74,17 @@ def test_images_asked_for_by_two_suites_are_made_once(tmp_path):
     first, again = (Run.open(o.path).read("images") for o in outcomes)
     assert first["sha256"].to_list() == again["sha256"].to_list()
     assert again["note"].unique().to_list() == ["as in another run of the plan"]
+
+
+def test_shared_images_travel_to_other_processes(tmp_path):
+    (first, _) = run_plan(make(noise=Noise()), tmp_path / "P")
+    run = Run.open(first.path)
+    shared = SharedImages()
+    shared.add(run)
+    there = pickle.loads(pickle.dumps(shared))
+    (request,) = make_requests(run.prompts(), 1)[:1]
+    assert there.has("noise", request)
+    assert np.array_equal(there.find("noise", request), run.load_image(run.read("images").row(0, named=True)).pixels)
 
 
 def test_images_of_generators_that_read_more_than_the_text_are_not_shared(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from verism.errors import VerismError
@@ -20,7 +21,12 @@ class SharedImages:
     """
 
     def __init__(self) -> None:
-        self._images: dict[tuple[str, str, int], tuple[Run, dict[str, Any]]] = {}
+        self._images: dict[tuple[str, str, int], tuple[Path, dict[str, Any]]] = {}
+        self._runs: dict[Path, Run] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: runs are opened there anew, as what they know of their files does not."""
+        return {**self.__dict__, "_runs": {}}
 
     def add(self, run: Run) -> None:
         """Take in the images that a run made.
@@ -32,10 +38,11 @@ class SharedImages:
             texts = {p.prompt_id: p.text for p in run.prompts()}
         except VerismError:  # stopped before it had any
             return
+        self._runs.setdefault(run.path, run)
         for row in run.read("images").iter_rows(named=True):
             if row["state"] == "ok" and row["seed"] is not None and row["path"]:
                 key = (run.manifest.settings.generator, texts[row["prompt_id"]], int(row["seed"]))
-                self._images.setdefault(key, (run, {"path": row["path"], "sha256": row["sha256"]}))
+                self._images.setdefault(key, (run.path, {"path": row["path"], "sha256": row["sha256"]}))
 
     def has(self, generator: str, request: Request) -> bool:
         """Whether an image of this text and seed was there when its run was taken in.
@@ -56,8 +63,10 @@ class SharedImages:
         found = self._images.get((generator, request.prompt.text, request.seed))
         if found is None:
             return None
-        run, row = found
-        image = run.load_image(row)
+        path, row = found
+        if path not in self._runs:
+            self._runs[path] = Run.open(path, scoring=False)
+        image = self._runs[path].load_image(row)
         return image.pixels if image.state == "ok" and image.sha256 == row["sha256"] else None
 
 
