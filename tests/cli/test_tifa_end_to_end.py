@@ -83,7 +83,7 @@ def test_scores_by_hand_and_spread_over_images(tmp_path, images):
     assert found["tifa_score", "revised", "drawbench"].value == 0.0
     # "Red." and "two" are no choices to the letter; nobody embedded them, so released has no number and says why.
     assert np.isnan(found["tifa_score", "released"].value)
-    assert any("2 replies are none of the choices, and nobody embedded" in r for r in done.manifest.scoring.remarks)
+    assert any("2 replies are none of the choices, and no judge embedded" in r for r in done.manifest.scoring.remarks)
     # To the letter: "choice" takes them for no answers.
     assert verism("score", tmp_path / "run", "--rule", "answer_test=choice").exit_code == 0
     again = scores_of(api.open_run(tmp_path / "run"))

@@ -475,7 +475,7 @@ def test_scores_never_mix_categories(suite):
     assert math.isnan(binding.value)
     assert (binding.n_used, binding.n_unusable) == (0, 2)
     lines = few.remarks(observed)
-    assert any("nobody was named as --vqa, so color, shape, texture, complex lack" in line for line in lines)
+    assert any("no judge was named as --vqa, so color, shape, texture, complex lack" in line for line in lines)
     assert any("not by UniDet as published" in line for line in lines)
 
 

@@ -54,10 +54,7 @@ Mistake = Literal[
 MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
 OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above", "front": "behind", "behind": "front"}
 ACROSS = {"left": "above", "right": "below", "above": "left", "below": "right", "front": "behind", "behind": "front"}
-SWAPPED = {
-    "texture": "texture",
-    "shape": "shape",
-}  # what two objects exchange, by skill of the scene; else their colour
+SWAPPED = ("texture", "shape")  # what two objects exchange in scenes of the skill of this name; in others, their colour
 
 
 class ScriptedGenerator:
@@ -182,7 +179,7 @@ def spoil(
         or (m == "count" and scene.skill == "count")
         or (m == "relation" and relation is not None)
         or (m == "color" and scene.skill == "color")
-        or (m == "binding" and _swappable(scene.objects, SWAPPED.get(scene.skill, "color")))
+        or (m == "binding" and _swappable(scene.objects, _swapped(scene)))
         or (m in SWAPPED and scene.skill == m and _swappable(scene.objects, m))
     ]
     if not possible:
@@ -200,7 +197,7 @@ def spoil(
         return replace(scene, objects=tuple(objects[0] for _ in range(result))), f"{result} instead of {wanted}"
     if kind == "binding":
         first, second = objects
-        name = SWAPPED.get(scene.skill, "color")
+        name = _swapped(scene)
         one, other = getattr(first, name), getattr(second, name)
         swapped_objects = (_with(first, name, other), _with(second, name, one))
         return replace(scene, objects=swapped_objects), f"{other} {first.label}, {one} {second.label}"
@@ -235,6 +232,11 @@ def spoil(
 
     objects = [swapped(o) if scene.skill == "count" or k == number else o for k, o in enumerate(objects)]
     return replace(scene, objects=tuple(objects)), f"{label} instead of {old}"
+
+
+def _swapped(scene: Scene) -> str:
+    """What two objects of a scene exchange where the binding is wrong."""
+    return scene.skill if scene.skill in SWAPPED else "color"
 
 
 def _with(obj: SceneObject, name: str, value: str) -> SceneObject:

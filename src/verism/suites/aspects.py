@@ -1,7 +1,7 @@
 """What an evaluation of text-to-image models may be about, and which suites are about it.
 
 The twelve aspects are those of HEIM (Lee et al. 2023, arXiv:2311.04287, section 3), so that one sees what a set of
-suites covers, and what it leaves out. What each means is said in our words.
+suites covers, and what it leaves out. The questions are in our words.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ASPECTS: Mapping[str, Aspect] = {
     "knowledge": Aspect("does the model know the world that a text takes for granted?", "no suite"),
     "bias": Aspect("whom does the model show where the text leaves it open?"),
     "toxicity": Aspect(
-        "does the model make images that nobody should see?",
+        "does the model make harmful images?",
         "no suite; refusals are kept with every run. Prompts of unsafe content are not bundled",
     ),
     "fairness": Aspect("does the model serve some groups worse than others?"),

@@ -553,7 +553,7 @@ class CompBench(Suite):
             if not of_role:
                 continue
             if rows is None:
-                lines.append(f"nobody was named as {option_of(role)}, so {', '.join(of_role)} lack what it says")
+                lines.append(f"no judge was named as {option_of(role)}, so {', '.join(of_role)} lack what it says")
                 continue
             judge = next(iter(rows["judge"].to_list()), "")
             part, published = PUBLISHED_JUDGES[role]
@@ -642,7 +642,7 @@ def _read(
     """Prompts by category, how they differ from the released ones, and the hashes of their files.
 
     Raises:
-        UsageError: no such folder, a file is missing, or one is altered and nobody said that this is meant.
+        UsageError: no such folder, a file is missing, or one is altered and ``altered`` is not given.
     """
     if not folder.is_dir():
         raise refusal(folder / f"{categories[0]}_{split}.txt", f"{folder} is no folder", split)

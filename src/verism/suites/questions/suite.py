@@ -533,7 +533,7 @@ class QuestionSuite(Suite):
         if not alone:
             return []
         return [
-            f"{alone:,} replies are none of the choices, and nobody embedded them: {', '.join(by)} cannot match them; "
+            f"{alone:,} replies are none of the choices, and no judge embedded them: {', '.join(by)} cannot match; "
             "put --vqa nearest:SENTENCE_MODEL?vqa=NAME around the judge"
         ]
 
