@@ -32,6 +32,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verism.metrics.captions.scores import caption_scores
 from verism.metrics.frechet import (
@@ -74,6 +75,7 @@ from verism.statistics import (
     mean_of_independent,
     non_inferiority,
     paired_difference,
+    pairwise_accuracy,
     pearson,
     percent_agreement,
     phi,
@@ -997,6 +999,34 @@ def raters() -> Iterator[Design]:
     yield Design("lower quartile", "cluster_bootstrap", "50 prompts of 3, skewed", median, quartile, part=0.2)
 
 
+def rated_images(rng: Rng, prompts: int, each: int) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Scores of a metric, mean ratings of three people, and the prompt of each image."""
+    values, clusters = ratings(rng, prompts, each)
+    return values.mean(axis=0) + 0.8 * rng.laplace(size=len(clusters)), np.round(values.mean(axis=0), 6), clusters
+
+
+def pairs() -> Iterator[Design]:
+    """Pairs ordered as people do, the threshold of ties chosen on the same images."""
+
+    def value(rng: Rng, prompts: int, each: int) -> dict[str, float]:
+        scores, people, clusters = rated_images(rng, prompts, each)
+        return {"": pairwise_accuracy(scores, people, clusters=clusters).value}
+
+    def draw(rng: Rng, prompts: int, each: int) -> dict[str, Ends]:
+        scores, people, clusters = rated_images(rng, prompts, each)
+        return {"": ends(Interval(*pairwise_accuracy(scores, people, clusters=clusters)[:3]))}
+
+    for prompts, each in ((25, 4), (100, 2)):
+        yield Design(
+            "pairs as people",
+            "pairwise_accuracy",
+            f"mean of three raters, {prompts} prompts of {each}",
+            partial(draw, prompts=prompts, each=each),
+            values=partial(value, prompts=prompts, each=each),
+            part=0.3,
+        )
+
+
 def judged(rng: Rng, prompts: int, each: int) -> tuple[Floats, ...]:
     """Labels, estimates, gender and prompt of images, and the attribute: three of them, ever harder to see."""
     shape = (3, prompts, each)
@@ -1073,6 +1103,7 @@ GROUPS = (
     captions,
     disparities,
     raters,
+    pairs,
     presentation_judges,
 )
 

@@ -78,6 +78,7 @@ PROPOSITION = {
     "tuple": "entity - whole (cat)",
     "question_natural_language": "Is there a cat?",
 }
+GENAI = {"00000": {"id": "00000", "prompt": "a cat", "models": {"DALLE_3": [5, 4, 4]}}}
 RELEASED_ANSWER = {
     "t2i_model": "m",
     "model_type": "m",
@@ -488,6 +489,17 @@ READERS: dict[str, Reader] = {
     "suites.oneig_alignment.benchmark:read_questions": Reader(
         call=plain("suites.oneig_alignment.benchmark:read_questions"),
         base={"000": {"question": '{"1": "Is there a man?"}', "dependency": '{"1": [0]}'}},
+        suffixes=(".json",),
+    ),
+    "suites.genai_bench.benchmark:read_prompts": Reader(
+        call=plain("suites.genai_bench.benchmark:read_prompts"), base=GENAI, suffixes=(".json",)
+    ),
+    "suites.genai_bench.benchmark:read_skills": Reader(
+        call=plain("suites.genai_bench.benchmark:read_skills"), base={"scene": [0, "1"]}, suffixes=(".json",)
+    ),
+    "suites.genai_bench.ratings:read_ratings": Reader(
+        call=lambda p: resolved("suites.genai_bench.ratings:read_ratings")(p, ["00000"], "DALLE_3"),
+        base=GENAI,
         suffixes=(".json",),
     ),
     "suites.tifa.benchmark:read_questions": Reader(

@@ -441,7 +441,7 @@ class CaptionNeed(Need):
     help: ClassVar[str] = "Model that describes images: transformers:ID, results:FILE."
 
 
-Asks = Literal["present", "count", "color", "relation", "background"]
+Asks = Literal["present", "count", "color", "relation", "background", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -454,7 +454,8 @@ class SceneFact:
     Attributes:
         asks: ``present`` (an object of this label, colour, texture and shape, as far as they are given), ``count``
             (exactly so many of them), ``color`` (objects of this label have the colour), ``relation`` (one of them lies
-            so relative to one with the label ``other``), ``background`` (the environment is this).
+            so relative to one with the label ``other``), ``background`` (the environment is this), ``all`` (every
+            one of ``parts`` holds).
         label: class of the objects, as scenes have it; empty for any.
         color: their colour; empty for any.
         texture: their material; empty for any.
@@ -463,6 +464,7 @@ class SceneFact:
         relation: ``left``, ``right``, ``above`` or ``below``; empty where it is not asked.
         other: label of the object that a relation is relative to.
         background: name of the environment.
+        parts: facts that must all hold, where ``asks`` is ``all``; they take no choices.
     """
 
     asks: Asks
@@ -474,6 +476,17 @@ class SceneFact:
     relation: str = ""
     other: str = ""
     background: str = ""
+    parts: tuple[SceneFact, ...] = ()
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> SceneFact:
+        """A fact that was kept as plain JSON.
+
+        Args:
+            record: its fields by name, ``parts`` as a list of such records.
+        """
+        parts = tuple(cls.from_record(part) for part in record.get("parts", ()))
+        return cls(**{**record, "parts": parts})
 
     def _is_meant(self, obj: SceneObject) -> bool:
         pairs = ((getattr(self, name), getattr(obj, name)) for name in ("label", "color", "texture", "shape"))
@@ -495,6 +508,8 @@ class SceneFact:
         >>> SceneFact(asks="count", label="cat", count=1).holds(scene)
         False
         """
+        if self.asks == "all":
+            return all(part.holds(scene, seen) for part in self.parts)
         if self.asks == "background":
             return scene.background == self.background
         objects = list(zip(scene.objects, seen or [True] * len(scene.objects), strict=True))

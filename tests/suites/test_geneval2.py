@@ -14,13 +14,9 @@ from tiny_vision_language import qwen2_vl
 from verism import api
 from verism.errors import UsageError
 from verism.suites.geneval2.questions import STRUCTURE, read_asked, strings_of, structure_problem
-from verism.suites.geneval2.soft_tifa import (
-    arithmetic_mean,
-    geometric_mean,
-    released_probability,
-    revised_probability,
-)
+from verism.suites.geneval2.soft_tifa import arithmetic_mean, geometric_mean, released_probability
 from verism.suites.geneval2.suite import GenEval2
+from verism.suites.token_probabilities import share_of_answer
 
 # Prompts of our own making, in the released form: nothing of the released ones is here.
 OWN = [
@@ -119,16 +115,16 @@ def test_released_sum_counts_the_bare_space_before_a_digit():
 def test_revised_share_leaves_out_tokens_that_decide_nothing():
     tokens = {"two": (1, 0.3), "2": (5, 0.2), " 2": (9, 0.15), "three": (6, 0.1), "3": (7, 0.0), " 3": (9, 0.15)}
     spellings = {"two": ("two", "2", " 2"), "three": ("three", "3", " 3")}
-    share, mass = revised_probability("two", spellings, tokens)
+    share, mass = share_of_answer("two", spellings, tokens)
     assert (share, mass) == (pytest.approx(0.5 / 0.6), pytest.approx(0.6))
-    assert revised_probability("three", spellings, tokens)[0] == pytest.approx(0.1 / 0.6)
-    assert revised_probability("two", spellings, {}) == (None, 0.0)
+    assert share_of_answer("three", spellings, tokens)[0] == pytest.approx(0.1 / 0.6)
+    assert share_of_answer("two", spellings, {}) == (None, 0.0)
 
 
 def test_one_token_behind_two_spellings_counts_once_in_revised_and_twice_as_released():
     tokens = {"Yes": (1, 0.4), "yes": (1, 0.4), "No": (2, 0.2)}
     assert released_probability(("Yes", "yes"), tokens) == pytest.approx(0.8)
-    share, _ = revised_probability("yes", {"yes": ("Yes", "yes"), "no": ("No",)}, tokens)
+    share, _ = share_of_answer("yes", {"yes": ("Yes", "yes"), "no": ("No",)}, tokens)
     assert share == pytest.approx(0.4 / 0.6)
 
 

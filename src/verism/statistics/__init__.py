@@ -32,6 +32,7 @@ from verism.statistics.judge_error import AdjustedRate, Confusion, confusion, ro
 from verism.statistics.misclassification import AdjustedShares, AdjustedValue, adjusted_mean, adjusted_shares
 from verism.statistics.non_inferiority import NonInferiority, independent_non_inferiority, non_inferiority
 from verism.statistics.paired import PairedDifference, holm, paired_difference
+from verism.statistics.pairwise import PairwiseAccuracy, pairwise_accuracy
 from verism.statistics.power import (
     Spread,
     drop_seen,
@@ -54,6 +55,7 @@ __all__ = [
     "Majority",
     "NonInferiority",
     "PairedDifference",
+    "PairwiseAccuracy",
     "Spread",
     "adjusted_mean",
     "adjusted_shares",
@@ -76,6 +78,7 @@ __all__ = [
     "mean_of_independent",
     "non_inferiority",
     "paired_difference",
+    "pairwise_accuracy",
     "pearson",
     "percent_agreement",
     "phi",

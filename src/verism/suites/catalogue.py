@@ -128,6 +128,12 @@ SUITES: Mapping[str, Entry] = {
         commands={"tifa": f"{HOME}.tifa.cli:tifa"},
         published={"tifa": f"{HOME}.tifa.published:tifa"},
     ),
+    "genai_bench": Entry(
+        f"{HOME}.genai_bench.suite:GenAIBench",
+        "VQAScore on 1,600 designers' prompts with skills and people's ratings; from your copy of the data",
+        commands={"genai": f"{HOME}.genai_bench.cli:genai"},
+        published={"genai": f"{HOME}.genai_bench.published:genai"},
+    ),
     "oneig_alignment": Entry(
         f"{HOME}.oneig_alignment.suite:OneIGAlignment",
         "695 prompts, 11,231 questions with dependencies, four images each; from your copy of the data",

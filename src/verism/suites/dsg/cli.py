@@ -47,6 +47,7 @@ def human(answers: Path, ratings: Path, as_json: bool) -> None:
                             ("pearson", made.pearson),
                             ("spearman", made.spearman),
                             ("kendall_tau_b", made.kendall),
+                            ("pairwise", made.pairwise[:3]),
                         )
                     },
                 }
@@ -54,9 +55,9 @@ def human(answers: Path, ratings: Path, as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"{'dependency':<11} {'mean':>7} {'Spearman':>9} {'Kendall':>8} {'Pearson':>8}  images")
+    click.echo(f"{'dependency':<11} {'mean':>7} {'Spearman':>9} {'Kendall':>8} {'Pearson':>8} {'pairs':>7}  images")
     for rule, (mean, made) in found.items():
         click.echo(
-            f"{rule:<11} {mean:7.2%} {made.spearman[0]:9.4f} {made.kendall[0]:8.4f} {made.pearson[0]:8.4f}  "
-            f"{made.n_images:,}"
+            f"{rule:<11} {mean:7.2%} {made.spearman[0]:9.4f} {made.kendall[0]:8.4f} {made.pearson[0]:8.4f} "
+            f"{made.pairwise.value:7.4f}  {made.n_images:,}"
         )

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-__all__ = ["arithmetic_mean", "geometric_mean", "released_probability", "revised_probability"]
+from verism.suites.token_probabilities import Token
 
-Token = tuple[int, float]  # its number, and the probability that the reply begins with it
+__all__ = ["arithmetic_mean", "geometric_mean", "released_probability"]
 
 
 def released_probability(strings: Sequence[str], tokens: Mapping[str, Token]) -> float | None:
@@ -26,34 +26,6 @@ def released_probability(strings: Sequence[str], tokens: Mapping[str, Token]) ->
     if not strings or any(string not in tokens for string in strings):
         return None
     return sum(tokens[string][1] for string in strings)
-
-
-def revised_probability(
-    answer: str, spellings: Mapping[str, Sequence[str]], tokens: Mapping[str, Token]
-) -> tuple[float | None, float]:
-    """Share of an answer in the mass of all answers, and that mass.
-
-    Args:
-        answer: the right one, a key of ``spellings``.
-        spellings: strings of each answer that the question allows.
-        tokens: first token and its probability, by string.
-
-    Returns:
-        The share in [0, 1], None where nothing was looked at or no mass is left; and the mass, in [0, 1].
-    """
-    owners: dict[int, set[str]] = {}
-    share: dict[int, float] = {}
-    for each, strings in spellings.items():
-        for string in strings:
-            if string in tokens:
-                token, probability = tokens[string]
-                owners.setdefault(token, set()).add(each)
-                share[token] = probability
-    deciding = {token: next(iter(names)) for token, names in owners.items() if len(names) == 1}
-    mass = sum(share[token] for token in deciding)
-    if mass <= 0:
-        return None, 0.0
-    return sum(share[token] for token, name in deciding.items() if name == answer) / mass, min(mass, 1.0)
 
 
 def arithmetic_mean(values: Sequence[float]) -> float:

@@ -38,13 +38,9 @@ from verism.suites.geneval2.questions import (
     strings_of,
     structure_problem,
 )
-from verism.suites.geneval2.soft_tifa import (
-    arithmetic_mean,
-    geometric_mean,
-    released_probability,
-    revised_probability,
-)
+from verism.suites.geneval2.soft_tifa import arithmetic_mean, geometric_mean, released_probability
 from verism.suites.prompt_lists import choose
+from verism.suites.token_probabilities import TOKENS, first_tokens, share_of_answer
 from verism.suites.verdict_table import VerdictRows, shown_images
 
 if TYPE_CHECKING:
@@ -299,7 +295,7 @@ class GenEval2(Suite):
             for row in answers.iter_rows(named=True)
             if row["question"] is not None
         }
-        tokens = _tokens(observed)
+        tokens = first_tokens(observed.observations.get(TOKENS))
         rows = VerdictRows()
         for image in shown_images(observed, judged=set(answers["image_id"].to_list())):
             spec = image.prompt.spec
@@ -400,7 +396,7 @@ class GenEval2(Suite):
     def remarks(self, observed: Observed) -> Sequence[str]:
         """What keeps the numbers from being compared with published ones."""
         lines = [f"the prompts are not the released ones: {self.altered}"] if self.altered else []
-        tokens = observed.observations.get("token_probabilities")
+        tokens = observed.observations.get(TOKENS)
         if tokens is None or tokens.is_empty():
             lines.append(
                 "the judge gives no probabilities of tokens: those of its replies were taken, so released numbers are "
@@ -433,19 +429,6 @@ def _question(text: str, skill: str) -> Question:
     return Question(text=_worded(text), choices=choices, strings=_strings(answers), bare=True)
 
 
-def _tokens(observed: Observed) -> dict[tuple[str, str], dict[str, tuple[int, float]]]:
-    """First token and its probability by string, by image and question."""
-    table = observed.observations.get("token_probabilities")
-    found: dict[tuple[str, str], dict[str, tuple[int, float]]] = {}
-    if table is None:
-        return found
-    for image_id, question, string, token, probability in table.select(
-        "image_id", "question", "string", "token", "probability"
-    ).iter_rows():
-        found.setdefault((image_id, question), {})[string] = (token, probability)
-    return found
-
-
 def _probability(
     protocol: str,
     answer: str,
@@ -461,7 +444,7 @@ def _probability(
     if tokens:
         if protocol == "released":
             return released_probability(strings_of(answer), tokens), None
-        return revised_probability(answer, {each: strings_of(each) for each in _answers(skill)}, tokens)
+        return share_of_answer(answer, {each: strings_of(each) for each in _answers(skill)}, tokens)
     if probability is None or (skill == "count" and value != answer):
         return None, None
     return probability, None

@@ -9,6 +9,7 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.statistics.association import kendall_tau_b, pearson, spearman
+from verism.statistics.pairwise import PairwiseAccuracy, pairwise_accuracy
 
 __all__ = ["AgreementWithPeople", "agreement_with_people"]
 
@@ -22,6 +23,7 @@ class AgreementWithPeople(NamedTuple):
         pearson: Pearson's correlation, and the ends of its interval.
         spearman: Spearman's rank correlation, and its ends.
         kendall: Kendall's tau-b, and its ends.
+        pairwise: accuracy over all pairs of images, with the threshold of ties that is best on them.
         n_images: images with a score and a rating.
         n_unusable: images with only one of them.
     """
@@ -29,6 +31,7 @@ class AgreementWithPeople(NamedTuple):
     pearson: tuple[float, float, float]
     spearman: tuple[float, float, float]
     kendall: tuple[float, float, float]
+    pairwise: PairwiseAccuracy
     n_images: int
     n_unusable: int
 
@@ -57,6 +60,7 @@ def agreement_with_people(
         pearson=pearson(judged, rated, **options)[:3],
         spearman=spearman(judged, rated, **options)[:3],
         kendall=kendall_tau_b(judged, rated, **options)[:3],
+        pairwise=pairwise_accuracy(judged, rated, clusters=clusters),
         n_images=len(keys),
         n_unusable=len(set(scores) | set(ratings)) - len(keys),
     )

@@ -24,6 +24,7 @@ class AskedQuestion:
         released_parents: the same as the released code reads the file; None: no different.
         groups: what it is about, by facet (``category``: ``entity``).
         fact: what it means of a rendered scene, if known.
+        strings: texts whose probability is wanted, see ``records.Question``.
     """
 
     name: str
@@ -34,6 +35,7 @@ class AskedQuestion:
     released_parents: tuple[str, ...] | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
     fact: SceneFact | None = None
+    strings: tuple[str, ...] = ()
 
     def question(self, suffix: str | None) -> Question:
         """As a judge is asked it.
@@ -45,7 +47,7 @@ class AskedQuestion:
         text = self.text
         if suffix:
             text += suffix if suffix[0] in " .," else f" {suffix}"
-        return Question(text=text, choices=self.choices, bare=suffix is not None, fact=self.fact)
+        return Question(text=text, choices=self.choices, strings=self.strings, bare=suffix is not None, fact=self.fact)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ class AskedPrompt:
         facets: what breakdowns of prompts group by.
         scene: the scene that shows it; None without one.
         first_row_lost: whether the released code loses its first question, being the first row of the file.
+        notes: whatever else its suite keeps of it, plain JSON.
     """
 
     prompt_id: str
@@ -67,6 +70,7 @@ class AskedPrompt:
     facets: Mapping[str, FacetValue] = field(default_factory=dict)
     scene: Scene | None = None
     first_row_lost: bool = False
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def as_spec(questions: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
@@ -80,7 +84,7 @@ def as_spec(questions: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
         record = {name: value for name, value in asdict(question).items() if value not in ((), {}, None)}
         if question.released_parents is not None:
             record["released_parents"] = list(question.released_parents)
-        for name in ("choices", "parents"):
+        for name in ("choices", "parents", "strings"):
             if name in record:
                 record[name] = list(record[name])
         records.append(record)
@@ -96,10 +100,10 @@ def questions_of(spec: Mapping[str, Any]) -> tuple[AskedQuestion, ...]:
     made = []
     for record in spec.get("questions", ()):
         values = {**record}
-        for name in ("choices", "parents", "released_parents"):
+        for name in ("choices", "parents", "released_parents", "strings"):
             if values.get(name) is not None:
                 values[name] = tuple(values[name])
         if values.get("fact") is not None:
-            values["fact"] = SceneFact(**values["fact"])
+            values["fact"] = SceneFact.from_record(values["fact"])
         made.append(AskedQuestion(**values))
     return tuple(made)

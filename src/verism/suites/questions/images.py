@@ -1,4 +1,4 @@
-"""Folders of images as question benchmarks name them: ``ID``, ``ID_0``, ``ID_MODEL``, or a grid of four per prompt."""
+"""Folders of images as question benchmarks name them: ``ID``, ``ID_0`` or ``ID_00``, ``ID_MODEL``, or grids of four."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def folder_images(folder: Path, prompt_ids: Sequence[str], *, grid: bool, model:
         names[stem] = (prompt_id, 0)
         if not grid:
             for index in range(MOST):
-                names.setdefault(f"{stem}_{index}", (prompt_id, index))
+                for number in (f"{index}", f"{index:02d}"):
+                    names.setdefault(f"{stem}_{number}", (prompt_id, index))
     found = UserImages(max_images=None)
     for path in image_files(folder):
         if path.stem in names:

@@ -45,6 +45,7 @@ from verism.suites.questions.scoring import (
     overall_mean,
 )
 from verism.suites.questions.switches import Reply, Switches, own_value, with_values
+from verism.suites.token_probabilities import TOKENS, first_tokens
 from verism.suites.verdict_table import ShownImage, VerdictRows, shown_images
 
 if TYPE_CHECKING:
@@ -237,6 +238,7 @@ class QuestionSuite(Suite):
                 facets=p.facets,
                 scene=p.scene,
                 first_row_lost=bool(p.spec.get("first_row_lost")),
+                notes=p.spec.get("notes") or {},
             )
             for p in prompts
         )
@@ -282,6 +284,7 @@ class QuestionSuite(Suite):
                 spec={
                     "questions": as_spec(p.questions),
                     **({"first_row_lost": True} if p.first_row_lost else {}),
+                    **({"notes": dict(p.notes)} if p.notes else {}),
                 },
                 n_images=self.n_images,
                 scene=p.scene,
@@ -319,6 +322,35 @@ class QuestionSuite(Suite):
         return replace(made, info=replace(made.info, protocols=meanings))
 
     # -------------------------------------------------------------------------------------------------------- verdicts
+    def replies(self, observed: Observed) -> dict[tuple[str, str], Reply]:
+        """What the judge replied, by image and question as it was asked.
+
+        Args:
+            observed: a run.
+        """
+        nearest: dict[tuple[str, str], tuple[float, str]] = {}
+        table = observed.observations.get(NEAREST)
+        if table is not None:
+            for image_id, question, choice, cosine in table.select(
+                "image_id", "question", "choice", "cosine"
+            ).iter_rows():
+                best = nearest.get((image_id, question))
+                if best is None or cosine > best[0]:  # the first of equals wins, as released
+                    nearest[image_id, question] = (cosine, choice)
+        tokens = first_tokens(observed.observations.get(TOKENS))
+        return {
+            (row["image_id"], row["question"]): Reply(
+                text=row["answer"],
+                value=row["value"],
+                probability=row["probability"],
+                nearest=nearest.get((row["image_id"], row["question"]), (0.0, None))[1],
+                tokens=tokens.get((row["image_id"], row["question"]), {}),
+                truth=row["judge"] == TRUTH,
+            )
+            for row in observed.observations[AnswerNeed.table].iter_rows(named=True)
+            if row["question"] is not None
+        }
+
     def judged(self, observed: Observed) -> dict[str, list[tuple[ShownImage, JudgedImage, dict[str, Reply]]]]:
         """Every image under every protocol: as it was shown, what its questions count, and the replies.
 
@@ -333,7 +365,7 @@ class QuestionSuite(Suite):
             raise UsageError(
                 f"{self.name} needs a VQA model; this run has {sorted(observed.observations) or 'nothing'}"
             )
-        replies = _replies(observed)
+        replies = self.replies(observed)
         asked = {p.prompt_id: p for p in self.asked}
         made: dict[str, list[tuple[ShownImage, JudgedImage, dict[str, Reply]]]] = {p: [] for p in self.info.protocols}
         for image in shown_images(observed, judged=set(answers["image_id"].to_list())):
@@ -523,7 +555,7 @@ class QuestionSuite(Suite):
         by = [p for p in self.info.protocols if self.switches(p).answer_test == "nearest"]
         if not choices or not by:
             return []
-        replies = _replies(observed)
+        replies = self.replies(observed)
         free = [
             reply
             for (_, question), reply in replies.items()
@@ -573,28 +605,6 @@ class QuestionSuite(Suite):
     def sections(self, evidence: Evidence) -> Sequence[Section]:
         """Its part of the report."""
         return question_sections(evidence)
-
-
-def _replies(observed: Observed) -> dict[tuple[str, str], Reply]:
-    """What the judge replied, by image and question as it was asked."""
-    nearest: dict[tuple[str, str], tuple[float, str]] = {}
-    table = observed.observations.get(NEAREST)
-    if table is not None:
-        for image_id, question, choice, cosine in table.select("image_id", "question", "choice", "cosine").iter_rows():
-            best = nearest.get((image_id, question))
-            if best is None or cosine > best[0]:  # the first of equals wins, as released
-                nearest[image_id, question] = (cosine, choice)
-    return {
-        (row["image_id"], row["question"]): Reply(
-            text=row["answer"],
-            value=row["value"],
-            probability=row["probability"],
-            nearest=nearest.get((row["image_id"], row["question"]), (0.0, None))[1],
-            truth=row["judge"] == TRUTH,
-        )
-        for row in observed.observations[AnswerNeed.table].iter_rows(named=True)
-        if row["question"] is not None
-    }
 
 
 def _reason(question: AskedQuestion, reply: Reply, image: JudgedImage) -> str:

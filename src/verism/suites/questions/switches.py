@@ -8,24 +8,52 @@ and answers, and the judge. Five are rules of a scoring (``Switches``); suffix a
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from verism.metrics.questions import Dependence
 from verism.specs import Rule
 from verism.suites.questions.asked import AskedQuestion
+from verism.suites.token_probabilities import Token, share_of_answer
 
-__all__ = ["AnswerTest", "Reply", "Switches", "own_value", "suffix_words", "switch_rules", "with_values"]
+__all__ = [
+    "YES_NO_SPELLINGS",
+    "AnswerTest",
+    "Reply",
+    "Switches",
+    "own_value",
+    "suffix_words",
+    "switch_rules",
+    "with_values",
+]
 
-AnswerTest = Literal["read", "yes", "Yes", "plain_yes", "probability", "choice", "nearest", "zero_one"]
+AnswerTest = Literal[
+    "read",
+    "yes",
+    "Yes",
+    "plain_yes",
+    "probability",
+    "probability_share",
+    "spelled_probability",
+    "root_probability",
+    "choice",
+    "nearest",
+    "zero_one",
+]
 Dependency = Literal["none", "plain", "cascading"]
 Average = Literal["prompts", "questions"]
 Missing = Literal["counted", "image_dropped", "prompt_dropped", "zero", "refused"]
 Graph = Literal["mended", "released"]
 Shown = Literal["all", "last"]
 
+# Spellings of the answers whose first tokens are added up; most vocabularies have one token for each.
+YES_NO_SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    word: tuple(f"{space}{spelled}" for space in ("", " ") for spelled in (word, word.title(), word.upper()))
+    for word in ("yes", "no")
+}
 DEPENDENCE: Mapping[str, Dependence] = {"none": "none", "plain": "parents", "cascading": "cascade"}
 
 TESTS: Mapping[str, str] = {
@@ -34,6 +62,9 @@ TESTS: Mapping[str, str] = {
     "Yes": "right only if the reply equals `Yes`; anything else is wrong",
     "plain_yes": "right if the reply is yes once case and punctuation are taken away; anything else is wrong",
     "probability": "the probability of the right answer",
+    "probability_share": "P(yes) / (P(yes) + P(no)), in any spelling; no answer where the judge tells no tokens",
+    "spelled_probability": "the probability of the one spelling that the benchmark names, alone",
+    "root_probability": "the square root of that probability, as CLIP-FlanT5's released code returns it",
     "choice": "right if the reply equals the right choice; a reply that is no choice is no answer",
     "nearest": "the reply itself if it is a choice, else the choice whose sentence embedding is nearest",
     "zero_one": "right if the last 0 or 1 of the reply is 1; a reply without one is no answer",
@@ -163,6 +194,7 @@ class Reply:
         text: the reply; None where there is none (a failed request, an empty cell).
         value: what it was read as, see ``judges.vqa``; None where it could not be.
         probability: of yes, or of the answer for questions with choices; None where the judge tells none.
+        tokens: first token and its probability, by string; empty where the judge tells none.
         nearest: the choice whose sentence embedding is nearest; None where nobody looked.
         truth: whether it is the ground truth of a rendered scene, which has no spelling of its own.
     """
@@ -171,6 +203,7 @@ class Reply:
     value: str | None = None
     probability: float | None = None
     nearest: str | None = None
+    tokens: Mapping[str, Token] = field(default_factory=dict)
     truth: bool = False
 
 
@@ -189,6 +222,14 @@ def own_value(question: AskedQuestion, reply: Reply, test: AnswerTest) -> float 
     """
     if test == "probability":
         return _probability(question, reply)
+    if test == "probability_share":
+        return (
+            reply.probability if reply.truth else share_of_answer(question.expected, YES_NO_SPELLINGS, reply.tokens)[0]
+        )
+    if test in ("spelled_probability", "root_probability"):
+        told = reply.tokens.get(question.strings[0]) if question.strings else None
+        probability = _probability(question, reply) if told is None else told[1]
+        return probability if probability is None or test == "spelled_probability" else math.sqrt(probability)
     if reply.text is None:
         return None
     if test == "read":

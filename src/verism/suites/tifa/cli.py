@@ -43,6 +43,7 @@ def human(ratings: Path, as_json: bool) -> None:
                             ("pearson", made.pearson),
                             ("spearman", made.spearman),
                             ("kendall_tau_b", made.kendall),
+                            ("pairwise", made.pairwise[:3]),
                         )
                     },
                 }
@@ -50,7 +51,7 @@ def human(ratings: Path, as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"{'metric':<24} {'Pearson':>8} {'Spearman':>9} {'Kendall':>8}  images")
+    click.echo(f"{'metric':<24} {'Pearson':>8} {'Spearman':>9} {'Kendall':>8} {'pairs':>7}  images")
     for name, made in found.items():
-        values = f"{made.pearson[0]:8.4f} {made.spearman[0]:9.4f} {made.kendall[0]:8.4f}"
+        values = f"{made.pearson[0]:8.4f} {made.spearman[0]:9.4f} {made.kendall[0]:8.4f} {made.pairwise.value:7.4f}"
         click.echo(f"{name:<24} {values}  {made.n_images:,}")
