@@ -513,6 +513,16 @@ READERS: dict[str, Reader] = {
         base={"a_m": {"text_id": "a", "human_scores": [4, 5], "tifa_x": 0.5}},
         suffixes=(".json",),
     ),
+    "suites.wise.benchmark:read_prompts": Reader(
+        call=lambda p: resolved("suites.wise.benchmark:read_prompts")(
+            p, "verified", resolved("suites.wise.benchmark:our_wording")("verified")
+        ),
+        base=[{"prompt_id": 1, "Prompt": "a cat", "Explanation": "a cat"}],
+        suffixes=(".json",),
+    ),
+    "suites.wise.benchmark:read_wording": Reader(
+        call=plain("suites.wise.benchmark:read_wording"), base=b"Look at {prompt}: {explanation}", suffixes=(".txt",)
+    ),
     "suites.unigenbench.benchmark:read_points": Reader(
         call=plain("suites.unigenbench.benchmark:read_points"),
         base=[{"index": "0", "prompt_en": "a", "sub_dims_en": '{"Testpoints": ["S"], "Testpoint Description": ["d"]}'}],

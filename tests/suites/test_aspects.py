@@ -42,4 +42,4 @@ def test_list_aspects():
     records = json.loads(verism("list", "aspects", "--json").output)
     covered = [record["aspect"] for record in records if record["suites"]]
     assert f"{len(covered)} of 12 aspects of HEIM" in text
-    assert {"alignment", "quality", "reasoning", "bias", "fairness"} == set(covered)
+    assert {"alignment", "quality", "reasoning", "knowledge", "bias", "fairness"} == set(covered)

@@ -35,7 +35,7 @@ ASPECTS: Mapping[str, Aspect] = {
         "are the images new, or copies of what the model has seen?", "no suite, and no detector of watermarks or copies"
     ),
     "reasoning": Aspect("are numbers, relations and combinations right?"),
-    "knowledge": Aspect("does the model know the world that a text takes for granted?", "no suite"),
+    "knowledge": Aspect("does the model know the world that a text takes for granted?"),
     "bias": Aspect("whom does the model show where the text leaves it open?"),
     "toxicity": Aspect(
         "does the model make harmful images?",

@@ -134,6 +134,11 @@ SUITES: Mapping[str, Entry] = {
         commands={"genai": f"{HOME}.genai_bench.cli:genai"},
         published={"genai": f"{HOME}.genai_bench.published:genai"},
     ),
+    "wise": Entry(
+        f"{HOME}.wise.suite:Wise",
+        "1,000 prompts on culture, time, space, biology, physics, chemistry; two editions; from your copy",
+        published={"wise": f"{HOME}.wise.published:wise"},
+    ),
     "oneig_alignment": Entry(
         f"{HOME}.oneig_alignment.suite:OneIGAlignment",
         "695 prompts, 11,231 questions with dependencies, four images each; from your copy of the data",

@@ -25,6 +25,8 @@ class AskedQuestion:
         groups: what it is about, by facet (``category``: ``entity``).
         fact: what it means of a rendered scene, if known.
         strings: texts whose probability is wanted, see ``records.Question``.
+        weight: in the score of an image, beside the weights of its other questions, > 0.
+        highest: of the levels 0, 1, ... that a graded reply names; it counts 1.
     """
 
     name: str
@@ -36,6 +38,8 @@ class AskedQuestion:
     groups: Mapping[str, str] = field(default_factory=dict)
     fact: SceneFact | None = None
     strings: tuple[str, ...] = ()
+    weight: float = 1.0
+    highest: int = 1
 
     def question(self, suffix: str | None) -> Question:
         """As a judge is asked it.
@@ -81,7 +85,12 @@ def as_spec(questions: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
     """
     records = []
     for question in questions:
-        record = {name: value for name, value in asdict(question).items() if value not in ((), {}, None)}
+        usual = {"weight": 1.0, "highest": 1}
+        record = {
+            name: value
+            for name, value in asdict(question).items()
+            if value not in ((), {}, None) and usual.get(name) != value
+        }
         if question.released_parents is not None:
             record["released_parents"] = list(question.released_parents)
         for name in ("choices", "parents", "strings"):

@@ -40,6 +40,7 @@ class JudgedImage:
         values: by question, the same once the questions it depends on are looked at.
         problem: why there is nothing to decide about; empty if there is.
         lost: whether the released code loses the whole prompt, whatever is answered.
+        weights: of questions in the score of the image; those that are not there weigh 1.
     """
 
     image_id: str
@@ -49,6 +50,7 @@ class JudgedImage:
     values: Mapping[str, float | None] = field(default_factory=dict)
     problem: str = ""
     lost: bool = False
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +101,7 @@ def judged_values(
 
 
 def image_value(image: JudgedImage, switches: Switches) -> float | None:
-    """The score of an image in [0, 1]: the mean over its questions; None where it has none.
+    """The score of an image in [0, 1]: the (weighted) mean over its questions; None where it has none.
 
     Args:
         image: the image.
@@ -107,14 +109,17 @@ def image_value(image: JudgedImage, switches: Switches) -> float | None:
     """
     if switches.when_missing == "zero" and (image.problem or not image.values):
         return 0.0
-    usable = [value for value in image.values.values() if value is not None]
+    usable = {name: value for name, value in image.values.items() if value is not None}
     if image.problem or not usable:
         return None
     # A question without a reply stops the released code also where the question it depends on is wrong anyway.
     failed = any(image.own.get(name) is None for name in image.values)
     if failed and switches.when_missing not in ("counted", "zero"):
         return None
-    return sum(usable) / len(usable)
+    if not image.weights:
+        return sum(usable.values()) / len(usable)
+    weights = {name: image.weights.get(name, 1.0) for name in usable}
+    return sum(weights[name] * value for name, value in usable.items()) / sum(weights.values())
 
 
 def _shown(images: Iterable[JudgedImage], switches: Switches) -> list[JudgedImage]:
@@ -159,7 +164,8 @@ def overall_mean(images: Iterable[JudgedImage], switches: Switches) -> Mean:
         # Weighed by prompts, so that a prompt with fewer usable images counts as much as any other.
         means = [sum(value for _, value in scored) / len(scored) for scored in kept.values()]
         return Mean(
-            interval=clustered_average(means, np.array(list(kept)), bounds=(0.0, 1.0)),
+            # Released parsers may read levels that there are not.
+            interval=clustered_average(means, np.array(list(kept)), bounds=(0.0, max(1.0, *means))),
             n_used=n_used,
             n_unusable=n_unusable,
         )

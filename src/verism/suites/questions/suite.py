@@ -394,6 +394,7 @@ class QuestionSuite(Suite):
             values=values,
             problem=image.problem or "",
             lost=lost,
+            weights={q.name: q.weight for q in prompt.questions if q.weight != 1.0},
         )
 
     def verdicts(self, observed: Observed) -> pl.DataFrame:
@@ -425,21 +426,21 @@ class QuestionSuite(Suite):
 
     def _scores(self, protocol: str, images: Sequence[JudgedImage]) -> list[Score]:
         switches = self.switches(protocol)
-        scores = [self._score(self.headline, protocol, {}, overall_mean(images, switches))]
+        scores = [self._score(self.headline, protocol, {}, self.overall(images, switches))]
         scores += [
-            self._score(self.headline, protocol, {facet: value}, overall_mean(members, switches))
+            self._score(self.headline, protocol, {facet: value}, self.overall(members, switches))
             for facet in self.prompt_facets
             for value, members in self._by_facet(images, facet)
         ]
         wrong = replace(switches, when_missing="zero")
         if any(image.problem or None in image.own.values() for image in images):
             bounded = [self._again(image, wrong) for image in images]
-            bound = replace(overall_mean(bounded, wrong), n_unusable=scores[0].n_unusable)
+            bound = replace(self.overall(bounded, wrong), n_unusable=scores[0].n_unusable)
             scores.append(self._score(f"{self.headline}_if_unusable_wrong", protocol, {}, bound))
         if switches.dependency != "none" and any(q.parents for p in self.asked for q in p.questions):
             alone = replace(switches, dependency="none")
             free = [self._again(image, alone) for image in images]
-            scores.append(self._score(f"{self.headline}_alone", protocol, {}, overall_mean(free, alone)))
+            scores.append(self._score(f"{self.headline}_alone", protocol, {}, self.overall(free, alone)))
         counted = counted_images(images, switches)
         for facet in self.grouped_by:
             for value in dict.fromkeys(q.groups.get(facet) for p in self.asked for q in p.questions):
@@ -454,6 +455,15 @@ class QuestionSuite(Suite):
         counts = {p.prompt_id: len(p.questions) for p in self.asked}
         scores.append(self._score("answered", protocol, {}, answer_share(images, counts, switches)))
         return scores
+
+    def overall(self, images: Sequence[JudgedImage], switches: Switches) -> Mean:
+        """The main number of a set of images.
+
+        Args:
+            images: all that were asked for, also missing ones.
+            switches: over what is averaged, and what becomes of what is missing.
+        """
+        return overall_mean(images, switches)
 
     def _again(self, image: JudgedImage, switches: Switches) -> JudgedImage:
         """An image under other switches."""

@@ -42,6 +42,9 @@ AnswerTest = Literal[
     "choice",
     "nearest",
     "zero_one",
+    "score_line",
+    "level",
+    "digit",
 ]
 Dependency = Literal["none", "plain", "cascading"]
 Average = Literal["prompts", "questions"]
@@ -67,6 +70,9 @@ TESTS: Mapping[str, str] = {
     "root_probability": "the square root of that probability, as CLIP-FlanT5's released code returns it",
     "choice": "right if the reply equals the right choice; a reply that is no choice is no answer",
     "nearest": "the reply itself if it is a choice, else the choice whose sentence embedding is nearest",
+    "score_line": "right if the last line is `Score: 1`, wrong if it is `Score: 0`; anything else is no answer",
+    "level": "the level behind the question's name (`Realism: 2`), over the highest; any other is no answer",
+    "digit": "the first digit behind the question's name, whatever it is, over the highest level",
     "zero_one": "right if the last 0 or 1 of the reply is 1; a reply without one is no answer",
 }
 HELP: Mapping[str, str] = {
@@ -234,7 +240,7 @@ def own_value(question: AskedQuestion, reply: Reply, test: AnswerTest) -> float 
         return None
     if test == "read":
         return None if reply.value is None else float(reply.value == question.expected)
-    if reply.truth and test in ("yes", "Yes", "plain_yes", "zero_one"):
+    if reply.truth and test in ("yes", "Yes", "plain_yes", "zero_one", "score_line"):
         return float(reply.value == question.expected)
     if test in ("yes", "Yes"):
         return float(reply.text == test)
@@ -243,6 +249,12 @@ def own_value(question: AskedQuestion, reply: Reply, test: AnswerTest) -> float 
     if test == "zero_one":
         found = re.findall(r"(?<![\d.])[01](?![\d.])", _json_score(reply.text))
         return float(found[-1]) if found else None
+    if test == "score_line":
+        lines = [line.strip(" *_`.") for line in reply.text.splitlines() if line.strip()]
+        named = re.fullmatch(r"(?i)score\W{1,4}([01])", lines[-1]) if lines else None
+        return float(named.group(1)) if named else None
+    if test in ("level", "digit"):
+        return _level(question, reply.text, exact=test == "level")
     if reply.text in (question.choices or ("yes", "no")):
         return float(reply.text == question.expected)
     if test == "nearest" and reply.nearest is not None:
@@ -259,6 +271,19 @@ def _json_score(text: str) -> str:
     if isinstance(value, dict) and "score" in value:
         return str(value["score"])
     return text
+
+
+def _level(question: AskedQuestion, text: str, *, exact: bool) -> float | None:
+    """The level that a reply names for a question, over the highest; None where it names none."""
+    label = r"\W+".join(map(re.escape, question.name.split("_")))
+    found = (
+        re.findall(rf"(?i)\b{label}\b\W{{1,6}}(\d+)(?![\d.]*\d)", text)
+        if exact
+        else re.findall(rf"(?i)\b{label}\b\D*(\d)", text)
+    )
+    if not found or (exact and (len(set(found)) > 1 or int(found[0]) > question.highest)):
+        return None
+    return int(found[0]) / question.highest
 
 
 def _probability(question: AskedQuestion, reply: Reply) -> float | None:

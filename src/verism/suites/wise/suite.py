@@ -1,0 +1,321 @@
+"""WISE as a suite: the user's prompts of one edition, one image each, any VLM judge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+from verism.errors import UsageError
+from verism.records import Observed, Prompt, Score
+from verism.statistics.intervals import Interval, mean_of_independent
+from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
+from verism.suites.questions.asked import AskedPrompt
+from verism.suites.questions.metrics import question_metrics
+from verism.suites.questions.scoring import NOTHING, JudgedImage, Mean, overall_mean
+from verism.suites.questions.suite import QuestionSuite, question_options
+from verism.suites.questions.switches import AnswerTest, Reply, Switches, own_value, switch_rules
+from verism.suites.wise.benchmark import (
+    CATEGORIES,
+    EXPECTED,
+    LEVELS,
+    Edition,
+    alterations,
+    edition_of,
+    our_wording,
+    read_prompts,
+    read_wording,
+)
+from verism.suites.wise.own_prompts import own_prompts
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Wise"]
+
+PAPER = "Niu et al. 2025, arXiv:2503.07265"
+WISCORE = Scale("wiscore", 0.0, None)  # the released parser of the legacy edition takes any digit
+# By edition: how a reply is read, strictly and as released.
+READ: Mapping[Edition, tuple[AnswerTest, AnswerTest]] = {
+    "verified": ("score_line", "score_line"),
+    "legacy": ("level", "digit"),
+}
+REVISED = Switches(answer_test="score_line", dependency="none", when_missing="image_dropped")
+RELEASED = Switches(answer_test="score_line", dependency="none", when_missing="refused")
+WITHOUT = ("wiscore_alone", "category_score", "category_score_gated", "true_score", "judge_false_yes", "judge_false_no")
+TRUE_METRICS = ("true_score", "judge_false_yes", "judge_false_no")
+
+
+def _metrics() -> tuple[MetricSpec, ...]:
+    made = []
+    for spec in question_metrics("wiscore", title="WiScore", source=PAPER):
+        if spec.name in WITHOUT and spec.name not in TRUE_METRICS:
+            continue
+        if spec.name == "wiscore":
+            meaning = (
+                "Mean of the categories, weighted by their prompts, of the mean over prompts. Verified: the share "
+                "judged right. Legacy: (0.7 consistency + 0.2 realism + 0.1 aesthetic quality) / 2. The two editions "
+                "have one name and cannot be compared."
+            )
+            spec = replace(spec, meaning=meaning, scale=WISCORE)
+        elif spec.name.startswith("wiscore"):
+            spec = replace(spec, scale=WISCORE)
+        made.append(spec)
+    made.append(
+        MetricSpec(
+            "level_mean",
+            title="mean level",
+            meaning="Mean over prompts of one of the three scores of the legacy edition, over its highest level 2.",
+            scale=WISCORE,
+            better="higher",
+            source=PAPER,
+            judges=("vqa",),
+        )
+    )
+    return tuple(made)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Wise(QuestionSuite):
+    """The prompts of one edition, or our own about things that the simulator renders.
+
+    Attributes:
+        edition: ``verified`` (19 April 2026 and later: right or wrong) or ``legacy`` (before: three scores).
+        wording_source: whose words the judge is asked in: ``ours``, or name and hash of a file.
+        presets: the switches of each protocol, of the verified edition.
+        headline: name of the main number.
+        grouped_by: facets of questions.
+        prompt_facets: facets of prompts.
+        usual_suffix: nothing stands behind the question.
+        info: name, title, question, protocols and limits, see ``Suite``.
+        published: published figures that can be recomputed, see ``Suite``.
+        options: what decides prompts and questions, see ``Option``.
+        rules: what changes scores without new images or answers, see ``Rule``.
+        aspects: its metrics by what they are about.
+        metrics: every metric that its scores may have.
+        pairings: how two runs are compared image by image.
+        layout: layout of its tables.
+    """
+
+    edition: Edition = "verified"
+    wording_source: str = "ours"
+
+    presets: ClassVar[Mapping[str, Switches]] = {"revised": REVISED, "released": RELEASED}
+    headline: ClassVar[str] = "wiscore"
+    grouped_by: ClassVar[tuple[str, ...]] = ()
+    prompt_facets: ClassVar[tuple[str, ...]] = ("knowledge", "subcategory")
+    usual_suffix: ClassVar[str | None] = ""
+
+    info: ClassVar[SuiteInfo] = SuiteInfo(
+        name="wise",
+        title="WISE",
+        question="Does the model know the world that a prompt takes for granted?",
+        summary="1,000 prompts on culture, time, space, biology, physics, chemistry; two editions; from your copy",
+        protocols={
+            "revised": "Replies are read strictly; an image without a usable reply is counted and left out. Use it to "
+            "compare models and judges.",
+            "released": "The released arithmetic: one missing image or reply leaves no number, and of the legacy "
+            "edition any digit counts as a level.",
+        },
+        limits=(
+            "The two editions share ids, file names of images and the name WiScore, and their numbers cannot be "
+            "compared; runs of different editions are refused.",
+            "A judge knows what its own training told it; what it does not know it may take for right.",
+            "Published numbers come from named judges and the released words; ours are other words unless you bring "
+            "the released ones.",
+        ),
+        citation=PAPER,
+    )
+    published: ClassVar[Mapping[str, str]] = {"wise": "verism.suites.wise.published:wise"}
+    options: ClassVar[tuple[Option, ...]] = (
+        *(
+            option
+            for option in question_options(
+                "Your copy: a JSON file, or the folder of all of an edition; without it, our own prompts.",
+                suffix="none",
+                n_images=1,
+                grids=False,
+            )
+            if option.name != "suffix"
+        ),
+        Option(
+            "edition",
+            str,
+            help="Edition of the prompts; by default what the names of the files tell.",
+            choices=tuple(CATEGORIES),
+        ),
+        Option(
+            "instructions",
+            Path,
+            help="Text with {prompt} and {explanation} in it, as the judge is asked; by default words of ours.",
+        ),
+    )
+    rules: ClassVar[tuple[Rule, ...]] = tuple(
+        rule for rule in switch_rules(REVISED, tests=("score_line",)) if rule.name in ("when_missing", "images_counted")
+    )
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"knowledge": ("wiscore",)})
+    metrics: ClassVar[tuple[MetricSpec, ...]] = _metrics()
+    pairings: ClassVar[tuple[Pairing, ...]] = (
+        Pairing(rule="questions", metric="wiscore", facet="knowledge", scale=WISCORE),
+    )
+    layout: ClassVar[Layout] = Layout(
+        rows=(Row("wiscore"), Row("wiscore", ("knowledge",)), Row("level_mean", ("judged_by",)), Row("answered")),
+        detail=("subcategory",),
+        names={"knowledge": "category", "judged_by": "score of the judge"},
+    )
+
+    # -------------------------------------------------------------------------------------------------------- making
+    @classmethod
+    def read(cls, path: Path | None, *, own: bool) -> tuple[Sequence[AskedPrompt], Mapping[str, Any]]:
+        """The prompts of a file whose name tells its edition; see ``build`` for others.
+
+        Args:
+            path: the file; None: our own prompts.
+            own: whether a file is meant to differ from the released one.
+
+        Raises:
+            UsageError: an unknown edition, or a file that is not the released one and not meant to differ.
+        """
+        return cls._read(path, own=own, edition=None, instructions=None)[0:2]
+
+    @classmethod
+    def _read(
+        cls, path: Path | None, *, own: bool, edition: Edition | None, instructions: Path | None
+    ) -> tuple[Sequence[AskedPrompt], Mapping[str, Any], Edition, str]:
+        if path is None:
+            if edition == "legacy":
+                raise UsageError("our own prompts are right or wrong, as in the verified edition; name --prompts FILE")
+            wording = our_wording("verified") if instructions is None else read_wording(instructions)
+            return own_prompts(wording), {"scenes": True}, "verified", wording.source
+        told = edition_of(path) if path.exists() else None
+        if edition is None and told is None:
+            raise UsageError(
+                f"{path}: its name does not tell which edition it is, and ids and names are the same in both; say "
+                "--edition verified or --edition legacy"
+            )
+        if edition is not None and told is not None and edition != told:
+            raise UsageError(f"{path} is of the {told} edition by its name, and --edition says {edition}")
+        known = edition or told or "verified"
+        wording = our_wording(known) if instructions is None else read_wording(instructions)
+        prompts, digest = read_prompts(path, known, wording)
+        altered = alterations(prompts, known)
+        if altered and not own:
+            raise UsageError(f"{path}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true")
+        return prompts, {"sha256": digest, "altered": altered}, known, wording.source
+
+    @classmethod
+    def build(
+        cls,
+        *arguments: Any,
+        prompts_file: Path | None = None,
+        own: bool = False,
+        edition: str | None = None,
+        instructions: Path | None = None,
+        **options: Any,
+    ) -> Self:
+        """The suite with the prompts of one edition.
+
+        Args:
+            *arguments: none are given.
+            prompts_file: the user's copy, a file or a folder; None: our own prompts.
+            own: whether it is meant to differ from the released one.
+            edition: ``verified`` or ``legacy``; None: as the names of the files tell.
+            instructions: words in which a judge is asked; None: ours.
+            **options: of ``assemble``.
+
+        Raises:
+            UsageError: an edition that is not known, or files that are not the released ones.
+        """
+        del arguments
+        every, source, known, wording = cls._read(
+            prompts_file, own=own, edition=cast("Edition | None", edition), instructions=instructions
+        )
+        return cls.assemble(every, source, **options)._with(edition=known, wording_source=wording)
+
+    @classmethod
+    def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
+        """The suite whose prompts a run stored, with its edition."""
+        made = super().reopen(settings, prompts)
+        return made._with(edition=settings["edition"], wording_source=settings["wording"])
+
+    def settings(self) -> Mapping[str, Any]:
+        """What decides prompts and questions: the edition, and whose words the judge is asked in."""
+        return {**super().settings(), "edition": self.edition, "wording": self.wording_source}
+
+    @property
+    def compared_settings(self) -> Sequence[str]:
+        """Numbers of two editions, or of two wordings, are not comparable."""
+        return ("edition", "wording")
+
+    def switches(self, protocol: str) -> Switches:
+        """The switches of a protocol; how a reply is read is the edition's.
+
+        Args:
+            protocol: its name.
+        """
+        strict, released = READ[self.edition]
+        return replace(super().switches(protocol), answer_test=strict if protocol == "revised" else released)
+
+    # -------------------------------------------------------------------------------------------------------- scores
+    def overall(self, images: Sequence[JudgedImage], switches: Switches) -> Mean:
+        """The categories' means, weighted by the prompts asked of each: what is missing does not shift the weights.
+
+        Args:
+            images: all that were asked for, also missing ones.
+            switches: what becomes of what is missing.
+        """
+        members: dict[Any, list[JudgedImage]] = {}
+        for image in images:
+            members.setdefault(self._by_id[image.prompt_id].facets.get("knowledge"), []).append(image)
+        parts = [overall_mean(of_category, switches) for of_category in members.values()]
+        n_used, n_unusable = sum(p.n_used for p in parts), sum(p.n_unusable for p in parts)
+        if not parts or any(math.isnan(part.interval.value) for part in parts):
+            # A category without a number leaves none in all: the others do not stand for it.
+            return Mean(interval=NOTHING, n_used=n_used, n_unusable=n_unusable)
+        weights = [float(len({image.prompt_id for image in of_category})) for of_category in members.values()]
+        intervals = [part.interval for part in parts]
+        if all(not math.isnan(end) for interval in intervals for end in interval):
+            return Mean(interval=mean_of_independent(intervals, weights), n_used=n_used, n_unusable=n_unusable)
+        total = sum(weights)
+        value = sum(w * interval.value for w, interval in zip(weights, intervals, strict=True)) / total
+        return Mean(interval=Interval(value, NOTHING.low, NOTHING.high), n_used=n_used, n_unusable=n_unusable)
+
+    def _scores(self, protocol: str, images: Sequence[JudgedImage]) -> list[Score]:
+        scores = super()._scores(protocol, images)
+        if self.edition == "legacy":
+            switches = self.switches(protocol)
+            for name in LEVELS:
+                of_level = [replace(image, values={name: image.values.get(name)}, own={name: image.own.get(name)})
+                            for image in images]  # fmt: skip
+                scores.append(
+                    self._score("level_mean", protocol, {"judged_by": name}, self.overall(of_level, switches))
+                )
+        return scores
+
+    # -------------------------------------------------------------------------------------------------------- remarks
+    def _answer_remarks(self, answers: pl.DataFrame) -> list[str]:
+        """Replies that there are not, and those that could not be read."""
+        asked = answers.filter(answers["question"].is_not_null())
+        without = int(asked["answer"].is_null().sum())
+        lines = [f"{without:,} of {asked.height:,} requests have no reply"] if without else []
+        questions = self.asked[0].questions if self.asked else ()
+        test = READ[self.edition][0]
+        replies = [Reply(text=text) for text in asked["answer"].drop_nulls().to_list()]
+        unread = sum(any(own_value(q, reply, test) is None for q in questions) for reply in replies)
+        if unread:
+            lines.append(
+                f"{unread:,} of {len(replies):,} replies could not be read; where they were cut off, allow longer ones "
+                "(--vqa 'NAME?max_new_tokens=500', of services max_tokens)"
+            )
+        return lines
+
+    def remarks(self, observed: Observed) -> Sequence[str]:
+        """The edition, the wording, and replies that could not be read."""
+        lines = [f"edition: {self.edition}; words in which the judge is asked: {self.wording_source}"]
+        lines += super().remarks(observed)
+        if self.wording_source == "ours" and not self.source.get("scenes"):
+            lines.append("the judge is asked in words of ours: not comparable with published numbers (--instructions)")
+        return lines
