@@ -69,6 +69,7 @@ from verism.statistics import (
     confusion,
     fleiss_kappa,
     independent_non_inferiority,
+    kendall_over_models,
     kendall_tau_b,
     krippendorff_alpha,
     mcc,
@@ -81,6 +82,7 @@ from verism.statistics import (
     phi,
     ppi_mean,
     ppi_sum,
+    rank_agreement,
     rogan_gladen,
     spearman,
     wilson,
@@ -1005,6 +1007,45 @@ def rated_images(rng: Rng, prompts: int, each: int) -> tuple[Floats, Floats, NDA
     return values.mean(axis=0) + 0.8 * rng.laplace(size=len(clusters)), np.round(values.mean(axis=0), 6), clusters
 
 
+def suites_of_models(rng: Rng, models: int) -> tuple[Floats, Floats]:
+    """Values of models on two suites that have a skill in common: long tails, and noise of the prompts."""
+    common = rng.standard_t(4, models)
+    first, second = (common + rng.laplace(size=models) + 0.3 * rng.normal(size=models) for _ in range(2))
+    return first, second
+
+
+def models_in_general() -> Iterator[Design]:
+    """Kendall's tau of two suites over models, which are a sample."""
+
+    def draw(rng: Rng, models: int) -> dict[str, Ends]:
+        return {"": ends(kendall_over_models(*suites_of_models(rng, models)))}
+
+    def truth() -> dict[str, float]:
+        draws = [suites_of_models(np.random.default_rng([9, n]), 3_000) for n in range(3)]
+        return {"": float(np.mean([kendall_tau(a, b) for a, b in draws]))}
+
+    true = (np.array([0.9, 0.6, 0.5, 0.45, 0.1]), np.array([0.8, 0.7, 0.75, 0.3, 0.35]))
+
+    def told(values: Floats, error: float) -> NDArray[np.int8]:
+        """Wins by tests of normal values, adjusted by Holm within one suite, at half the level."""
+        distance = np.abs(values[:, None] - values[None, :]) / (error * math.sqrt(2))
+        p = np.array([[math.erfc(z / math.sqrt(2)) for z in row] for row in distance])
+        return rank_models(values, -np.subtract.outer(values, values), p, alpha=0.025).wins
+
+    def these(rng: Rng, error: float) -> dict[str, Ends]:
+        seen = [values + error * rng.normal(size=len(values)) for values in true]
+        found = rank_agreement(*seen, *(told(values, error) for values in seen))
+        return {"": (found.low, found.high)}
+
+    for error in (0.05, 0.02):
+        world = f"five models, two suites, errors of {error}"
+        yield Design("tau of these models", "rank_agreement", world, partial(these, error=error),
+                     lambda: {"": kendall_tau(*true)})  # fmt: skip
+    for models in (6, 10, 25):
+        world = f"two suites with a skill in common, {models} models"
+        yield Design("tau in general", "kendall_over_models", world, partial(draw, models=models), truth)
+
+
 def pairs() -> Iterator[Design]:
     """Pairs ordered as people do, the threshold of ties chosen on the same images."""
 
@@ -1104,6 +1145,7 @@ GROUPS = (
     disparities,
     raters,
     pairs,
+    models_in_general,
     presentation_judges,
 )
 

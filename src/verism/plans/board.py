@@ -24,6 +24,7 @@ from verism.files import csv_text, read_json
 from verism.files import read_rows as read_table
 from verism.locations import location
 from verism.pipeline.comparison import Difference
+from verism.plans.rank_agreement import ColumnAgreement, column_agreements
 from verism.plans.status import read_rows
 from verism.records import Score
 from verism.specs import MetricSpec, Presentation
@@ -150,12 +151,14 @@ class Board:
         columns: metrics.
         rows: models, then references.
         cautions: what to mind when reading it: what may not be compared, and why.
+        agreements: how alike columns of different suites rank the models.
     """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     cautions: tuple[str, ...] = ()
+    agreements: tuple[ColumnAgreement, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; the same bytes for the same runs."""
@@ -165,6 +168,7 @@ class Board:
             "columns": [column.record() for column in self.columns],
             "rows": [row.record() for row in self.rows],
             "cautions": list(self.cautions),
+            "agreements": [_plain(each.record()) for each in self.agreements],
         }
 
     def csv(self) -> str:
@@ -372,12 +376,13 @@ class _Maker:
                 columns.append(column)
                 for model, cell in of_column.items():
                     cells[model][column.key] = cell
-        return Board(
+        made = Board(
             title=title,
             columns=tuple(columns),
             rows=tuple(self._row(model, reference, cells[model]) for model, reference in self.found.order),
             cautions=tuple(dict.fromkeys(cautions)),
         )
+        return replace(made, agreements=column_agreements(made, self.runs, self.presentations, alpha=ALPHA))
 
     def _ranked(self, suite: str) -> list[str]:
         references = {model for model, reference in self.found.order if reference}

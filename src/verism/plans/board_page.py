@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from verism._version import __version__
-from verism.plans.board import Board, Cell, Column
+from verism.plans.board import ALPHA, Board, Cell, Column
 from verism.plans.board_text import cell_words
 from verism.report_kit.figures import environment
 from verism.report_kit.page import json_in_script
@@ -53,9 +53,17 @@ def board_page(board: Board, *, link: str = "report") -> str:
             script=Markup(script),
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             data=json_in_script(board.record()),
+            alpha=ALPHA,
+            heads={column.key: f"{column.suite}: {column.label}" for column in board.columns},
+            number=_number,
             version=__version__,
         )
     )
+
+
+def _number(value: float) -> str:
+    """A coefficient with two places and a true minus; a dash where it is not known."""
+    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
 
 
 def _scale(board: Board, column: Column) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from verism.plans.board import Board, Cell, Column
@@ -65,6 +66,17 @@ def markdown_board(board: Board) -> str:
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     lines += ["", _legend(board)]
     lines += [f"[{n}] {escaped(reason)}." for n, reason in enumerate(marks, start=1)]
+    if board.agreements:
+        heads = {column.key: escaped(f"{column.suite}: {column.label}") for column in board.columns}
+        names = ("columns", "models", "Kendall's tau [these models] [in general]", "opposite pairs")
+        lines += ["", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+        for each in board.agreements:
+            rank, general = each.rank, each.in_general
+            ends = "" if math.isnan(general.low) else f" [{general.low:.2f}, {general.high:.2f}]"
+            lines.append(
+                f"| {heads[each.first]} and {heads[each.second]} | {len(each.models)} | {rank.tau:.2f} "
+                f"[{rank.low:.2f}, {rank.high:.2f}]{ends} | {rank.n_opposite} of {rank.n_told} told |"
+            )
     return "\n".join(lines) + "\n"
 
 

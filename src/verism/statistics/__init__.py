@@ -42,6 +42,7 @@ from verism.statistics.power import (
     spread_of_run,
 )
 from verism.statistics.prediction_powered import AdjustedNumber, LabelledMean, labels_needed, ppi_mean, ppi_sum
+from verism.statistics.rank_agreement import RankAgreement, kendall_over_models, rank_agreement
 
 __all__ = [
     "AdjustedNumber",
@@ -56,6 +57,7 @@ __all__ = [
     "NonInferiority",
     "PairedDifference",
     "PairwiseAccuracy",
+    "RankAgreement",
     "Spread",
     "adjusted_mean",
     "adjusted_shares",
@@ -70,6 +72,7 @@ __all__ = [
     "fleiss_kappa",
     "holm",
     "independent_non_inferiority",
+    "kendall_over_models",
     "kendall_tau_b",
     "krippendorff_alpha",
     "labels_needed",
@@ -86,6 +89,7 @@ __all__ = [
     "ppi_mean",
     "ppi_sum",
     "prompts_needed",
+    "rank_agreement",
     "rogan_gladen",
     "spearman",
     "spread_of_pairs",
