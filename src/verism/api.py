@@ -548,7 +548,16 @@ def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> 
             later = filled
         for f in later:
             observe_images(run, requests, f.judge, f.need, segmenter=found, shares=shares, after="images")
+        _note_judges(run, filled)
     return _Made(run, the_suite, requests, names, thresholds)
+
+
+def _note_judges(run: store.Run, filled: Sequence[_Filled]) -> None:
+    """Keep what judges say of their observations beside their names."""
+    for each in filled:
+        lines: Sequence[str] = getattr(each.judge, "remarks", list)()
+        if lines:
+            run.note_judge(each.judge.name, lines)
 
 
 def _prompted(asked: _Evaluation) -> tuple[Suite, list[Prompt], int]:
@@ -1652,6 +1661,7 @@ def _observed(run: store.Run, call: _Call, shares: Shares, roles: Set[str] | Non
         after = "images" if SegmentationNeed.role in call.judges and SegmentationNeed.role not in here else ""
         for f in filled:
             _observe(run, requests, f, found, shares, after)
+        _note_judges(run, filled)
     names = {role: name for role, name in judges_of(run).items() if role in needs}
     names |= {f.need.role: f.judge.name for f in filled}
     return _Made(run, suite, requests, names, _thresholds(filled))

@@ -14,7 +14,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -163,6 +163,7 @@ class Manifest:
         uid: identity of the run, which its files are bound to; empty for runs of earlier versions, without a ledger.
         calls: calls that made images and observations, as far as plain JSON can say them, to make again what is lost.
         images_as: how images that the run makes are kept: in ``files`` of their own, or many in one of ``shards``.
+        judge_remarks: by full name of a judge, lines of its own without which what it said could be misread.
     """
 
     settings: RunSettings
@@ -173,6 +174,7 @@ class Manifest:
     uid: str = ""
     calls: tuple[Mapping[str, Any], ...] = ()
     images_as: str = "files"
+    judge_remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @staticmethod
     def new(
@@ -221,6 +223,10 @@ class Manifest:
         """The same with what the generator says of itself."""
         return replace(self, generator=_plain(dict(details)))
 
+    def with_judge_remarks(self, judge: str, lines: Sequence[str]) -> Manifest:
+        """The same with what a judge says of its observations, in place of what it said before."""
+        return replace(self, judge_remarks={**self.judge_remarks, judge: tuple(lines)})
+
     def record(self, *, scoring: bool = True) -> dict[str, Any]:
         """As plain JSON, with a hash of all of it.
 
@@ -234,6 +240,8 @@ class Manifest:
         if self.images_as == "files":
             version = SCHEMA_VERSION
             del plain["images_as"]
+        if not self.judge_remarks:
+            del plain["judge_remarks"]
         record = {"schema_version": version, **plain, "settings_hash": self.settings.hash()}
         return record | {"checksum": content_hash(record)}
 
@@ -265,6 +273,7 @@ class Manifest:
             uid=str(record.get("uid", "")),
             calls=tuple(record.get("calls", ())),
             images_as=images_as,
+            judge_remarks={name: tuple(lines) for name, lines in record.get("judge_remarks", {}).items()},
         )
 
 

@@ -149,6 +149,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "clip": {
+        "builtin": (
+            "verism.judges.embedding.builtin:BuiltinEmbedder",
+            "our embedder, trained on rendered scenes and people; no extra needed",
+        ),
         "clip": (
             "verism.judges.embedding.clip:ClipJudge",
             "CLIP, SigLIP ...: ID_OR_PATH, ViT-B/32, ViT-L/14, ViT-L/14-DataComp.XL",
@@ -169,6 +173,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "vqa": {
+        "builtin": (
+            "verism.judges.vqa.builtin:BuiltinVqa",
+            "clothes of rendered people, objects of rendered scenes; no extra needed",
+        ),
         "transformers": (
             "verism.judges.vqa.transformers_vqa:TransformersVqa",
             "BLIP, BLIP-2, InstructBLIP, LLaVA ...: transformers:ID_OR_PATH",

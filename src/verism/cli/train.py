@@ -16,6 +16,7 @@ from verism.terminal import Failures, Group, PathType, put_json, say, without_na
 from verism.training.settings import (
     TRAIN_SUITE,
     DetectorConfig,
+    EmbedderConfig,
     FinetuneConfig,
     GeneratorConfig,
     Interval,
@@ -127,6 +128,7 @@ def train() -> None:
 
     \b
     verism train detector --scenes DATA --out detector --minutes 60
+    verism train embedder --out embedder --minutes 70
     verism train generator --base builtin --scenes DATA --out generator --minutes 90
     verism train generator --base diffusers:my_model --lora 16 --steps 5000 --out tuned
     """
@@ -163,6 +165,60 @@ def train_detector(
         value["classes"] = tuple(dict.fromkeys(label for name in suites for label in make_suite(name, limit=1).classes))
     config = DetectorConfig(**value, resume=not fresh)
     put_json(without_nan(train_and_export(scene_dirs, out, config, export_only=export_only, say=say)))
+
+
+@train.command("embedder")
+@click.option(
+    "--examples",
+    "folders",
+    multiple=True,
+    type=PathType(),
+    help="Examples of an earlier call (its OUT/examples).  [default: render some into OUT/examples]",
+)
+@click.option(
+    "--render",
+    "n_examples",
+    type=click.IntRange(1),
+    default=12_000,
+    show_default=True,
+    help="Without --examples: how many images to render.",
+)
+@click.option(
+    "--test",
+    "n_test",
+    type=click.IntRange(0),
+    default=1_500,
+    show_default=True,
+    help="Images of another seed to render and measure on; 0: none.",
+)
+@click.option("--out", required=True, type=PathType(), help="Checkpoint, log, the two ONNX files, evaluation.")
+@_setting_options({"embedder": EmbedderConfig})
+@click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
+@click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
+def train_embedder(
+    folders: tuple[Path, ...],
+    out: Path,
+    *,
+    n_examples: int,
+    n_test: int,
+    fresh: bool,
+    export_only: bool,
+    **options: Any,
+) -> None:
+    """Train a small image-text model on rendered scenes and dressed people, and export it to ONNX. Resumes.
+
+    \b
+    verism train embedder --minutes 70 --out embedder
+    verism train embedder --examples embedder/examples --seed 2 --minutes 70 --out another
+    verism run gender_presentation --model people:wears=skirt:0.4/0.0 --clip builtin:embedder --out runs/gep
+    verism run social_bias --model people:wears=tie:0.0/0.3,shirt:0.8 --vqa builtin:embedder --out runs/bias
+    """
+    from verism.training.embedder import Rendering, train_and_export
+
+    config = EmbedderConfig(**_given(EmbedderConfig, options), resume=not fresh)
+    rendering = Rendering(count=n_examples, test=n_test)
+    result = train_and_export(folders, out, config, rendering=rendering, export_only=export_only, say=say)
+    put_json(without_nan(result))
 
 
 @train.command("generator")

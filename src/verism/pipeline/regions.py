@@ -61,6 +61,11 @@ class RegionJudge:
         lines: Sequence[str] = getattr(self.judge, "summary", list)()
         return lines
 
+    def remarks(self) -> Sequence[str]:
+        """What the judge says for the run's record."""
+        lines: Sequence[str] = getattr(self.judge, "remarks", list)()
+        return lines
+
     def close(self) -> None:
         """End what the judge has running."""
         getattr(self.judge, "close", lambda: None)()

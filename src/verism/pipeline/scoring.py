@@ -119,7 +119,9 @@ def _scored(
     gap = sum(p.n_images for p in observed.prompts.values()) - n_images
     if gap > 0:
         left_out.append(f"the run is not finished: {gap:,} of its images are not there yet")
-    remarks = [*left_out, *suite.remarks(observed)]
+    asked = {_choose(run, need, (judges or {}).get(need.role)) for need in suite.needs()}
+    of_judges = [line for name, lines in run.manifest.judge_remarks.items() if name in asked for line in lines]
+    remarks = [*left_out, *suite.remarks(observed), *of_judges]
     del observed  # the largest tables of all, and what is written now takes memory of its own
     draft = run.with_scoring(
         verdicts=file if isinstance(verdicts, pl.LazyFrame) else verdicts,

@@ -212,6 +212,20 @@ class Run:
         self.manifest = self.manifest.with_generator(details)
         self._write_manifest()
 
+    def note_judge(self, judge: str, remarks: Sequence[str]) -> None:
+        """Keep lines of a judge without which what it said could be misread.
+
+        Args:
+            judge: its full name.
+            remarks: the lines; lines that were noted before and are none of these stay.
+        """
+        self._adopt()
+        known = self.manifest.judge_remarks.get(judge, ())
+        lines = (*known, *(line for line in remarks if line not in known))
+        if lines != known:
+            self.manifest = self.manifest.with_judge_remarks(judge, lines)
+            self._write_manifest()
+
     def note_call(self, call: Mapping[str, Any]) -> None:
         """Keep a call that makes images or observations, so that what is lost can be made again.
 

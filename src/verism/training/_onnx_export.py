@@ -39,6 +39,8 @@ def write_onnx(
     example: tuple[torch.Tensor, ...],
     interface: OnnxInterface,
     properties: Mapping[str, str],
+    *,
+    half: bool = False,
 ) -> Path:
     """Write a network as one checked ONNX file, whole or not at all.
 
@@ -48,6 +50,7 @@ def write_onnx(
         example: inputs to trace it with.
         interface: names and shapes.
         properties: metadata of the file.
+        half: keep large weights in 16 bits, at half the size; they are read back to 32 before anything is computed.
 
     Returns:
         ``path``.
@@ -72,8 +75,33 @@ def write_onnx(
             log.setLevel(level)
     assert program is not None
     proto = program.model_proto
+    if half:
+        _halve(proto)
     for key, value in properties.items():
         proto.metadata_props.add(key=key, value=value)
     onnx.checker.check_model(proto)
     write_whole(path, proto.SerializeToString())
     return path
+
+
+_LARGE = 1_024  # numbers of a weight from which on half its size is worth a node
+
+
+def _halve(proto: Any) -> None:
+    """Large weights as float16, each behind a node that makes it float32 again; runtimes do that once, on loading."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph, casts = proto.graph, []
+    for number, tensor in enumerate(list(graph.initializer)):
+        values = onnx.numpy_helper.to_array(tensor)
+        if tensor.data_type != TensorProto.FLOAT or values.size < _LARGE:
+            continue
+        name = str(tensor.name)  # copied: the tensor is about to be replaced in place
+        kept = f"{name}_half"
+        graph.initializer[number].CopyFrom(numpy_helper.from_array(values.astype("float16"), kept))
+        casts.append(helper.make_node("Cast", [kept], [name], to=TensorProto.FLOAT))
+        for known in [value for value in graph.value_info if value.name == name]:
+            graph.value_info.remove(known)
+    for node in reversed(casts):
+        graph.node.insert(0, node)

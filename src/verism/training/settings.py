@@ -22,6 +22,7 @@ __all__ = [
     "TRAIN_SUITE",
     "AugmentConfig",
     "DetectorConfig",
+    "EmbedderConfig",
     "FinetuneConfig",
     "GeneratorConfig",
     "Interval",
@@ -266,6 +267,31 @@ class DetectorConfig(NetworkConfig):
     def smallest_share(self) -> int:
         """Two: batch normalisation needs them."""
         return 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedderConfig(NetworkConfig):
+    """The built-in embedder: two towers of images and texts."""
+
+    size: int = setting("Side of the image tower's input in pixels, a multiple of 32.", 192, within="[32, 1024]")
+    width: int = setting("Numbers in a token's vector, in both towers; a multiple of 8.", 192, within="[8, inf)")
+    dim: int = setting("Numbers in the vector of an image or a text.", 256, within="[8, inf)")
+    batch_size: int = setting("Images at a time; each brings seven texts.", 64, within="[16, inf)")
+    lr: float | None = _default(TrainConfig, "lr", 6e-4)
+    lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 100)
+    beta2: float = _default(TrainConfig, "beta2", 0.98)
+    max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
+    weight_decay: float = _default(TrainConfig, "weight_decay", 0.05)
+    fixed_trunk: float = setting(
+        "Share of the training in which the detector's trunk stays as it is, while what is new finds its feet.", 0.08,
+        within="[0, 1]",
+    )  # fmt: skip
+    held_out: float = setting("Share of the examples kept for validation and calibration.", 0.04, within="[0, 1)")
+
+    @property
+    def smallest_share(self) -> int:
+        """Images and texts are learnt from each other: a worker needs several."""
+        return 16
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -30,6 +29,7 @@ from verism.judges.batching import (
     pick_device,
     pick_dtype,
 )
+from verism.judges.embedding.region_rows import region_rows
 from verism.judges.hub import (
     HubOptions,
     WholeImage,
@@ -39,9 +39,8 @@ from verism.judges.hub import (
     load_model,
     source_name,
 )
-from verism.judges.regions import chosen_regions, region_view
 from verism.judges.vector_cache import VectorCache, cached_rows, pixels_key, text_key
-from verism.records import EmbeddingNeed, frame, vector_rows
+from verism.records import EmbeddingNeed, vector_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -139,27 +138,7 @@ class ClipJudge:
         rows = vector_rows("embeddings", [image.image_id for image in images], self.name, vectors)
         if not need.regions:
             return rows
-        return {"embeddings": rows, "region_embeddings": self._region_rows(images, need)}
-
-    def _region_rows(self, images: Sequence[LoadedImage], need: EmbeddingNeed) -> pl.DataFrame:
-        """The vectors of the objects that a need asks about, one row for each and each view."""
-        keys: list[tuple[str, str, int, str]] = []
-        shown: list[LoadedImage] = []
-        for image in images:
-            labels = need.regions.get(image.prompt_id, ())
-            for region in chosen_regions(image.regions, labels, need.most_regions):
-                for view in need.views:
-                    keys.append((image.image_id, image.regions_by, region.segment, view))
-                    shown.append(replace(image, pixels=region_view(image.pixels, region, view), sha256=None))
-        names = ("image_id", "segmenter", "segment", "view")
-        vectors = self._vectors(shown) if shown else np.zeros((0, 1), dtype=np.float32)
-        return frame(
-            "region_embeddings",
-            [
-                {**dict(zip(names, key, strict=True)), "judge": self.name, "vector": vector.tolist()}
-                for key, vector in zip(keys, vectors, strict=True)
-            ],
-        )
+        return {"embeddings": rows, "region_embeddings": region_rows(self.name, images, need, self._vectors)}
 
     def _vectors(self, images: Sequence[LoadedImage]) -> Vectors:
         """A vector for each image, shape (N, D); equal images are computed once."""
