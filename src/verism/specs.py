@@ -28,6 +28,7 @@ __all__ = [
     "SHARE",
     "Better",
     "Comparison",
+    "JudgeBench",
     "Layout",
     "MetricSpec",
     "Option",
@@ -233,6 +234,33 @@ class Layout:
     rows: tuple[Row, ...] = ()
     caveats: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeBench:
+    """How judges can be held against rendered images of a suite.
+
+    Attributes:
+        roles: of the judges that can be.
+        model: name of the generator that renders; ``{seed}`` in it stands for the seed that the user gives.
+        options: options of the suite besides ``limit`` and ``seed``; the number of images of a prompt is among them.
+        rules: rules of the suite that differ from their defaults.
+        images_per_prompt: that number.
+        paired: whether the images of a prompt belong together: the first as asked, the others with planted errors in
+            the same surroundings. Intervals and tests then take them as one unit.
+        by: facets of prompts by whose values groups are compared, besides what is known of any rendered image.
+        by_prompts: the judge is not asked what the suite asks its judges, but which prompt fits an image: its own, or
+            another of the same form that is wrong for it.
+    """
+
+    roles: tuple[str, ...]
+    model: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    images_per_prompt: int = 1
+    paired: bool = False
+    by: tuple[str, ...] = ()
+    by_prompts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,17 +16,168 @@ from verism.annotation.ratings import given_ratings, human_classes, rated_classe
 from verism.cards import JudgeCard, Kind, Measured
 from verism.errors import UsageError
 from verism.pipeline.image_samples import sample_images, strata_of
-from verism.pipeline.scoring import judges_of, observed_of, true_classes
+from verism.pipeline.scoring import judges_of, observed_of, truth_estimands
 from verism.records import Estimand, Observed, RatingTask, content_hash
 from verism.statistics.agreement import krippendorff_alpha
 from verism.store import TRUTH, Run
 from verism.suites.base import Suite
 
-__all__ = ["Source", "card_of_run"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "KnownTable",
+    "KnownTables",
+    "Source",
+    "card_of_run",
+    "card_of_tables",
+    "known_tables",
+    "probability_of_last",
+]
 
 Source = Literal["human", "truth", "model"]
 KIND_OF: Mapping[Source, Kind] = {"human": "human", "truth": "rendered", "model": "model"}
 Truths = dict[tuple[str, str], Mapping[str, str]]  # true class by image, by rule and key (as JSON)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownTable:
+    """Images whose class is known under one rule, protocol and key, and what a judge predicts of them.
+
+    Attributes:
+        rule: rule of the verdicts.
+        protocol: by which the judge's observations were read.
+        key: which of the rule's verdicts.
+        labels: the classes, that which counts least first.
+        true: the true class by image.
+        predicted: the judge's class by image, and its probability. Images of ``true`` that are not in it are those of
+            which it says nothing usable.
+    """
+
+    rule: str
+    protocol: str
+    key: Mapping[str, Any]
+    labels: tuple[str, ...]
+    true: Mapping[str, str]
+    predicted: Predicted
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KnownTables:
+    """All that a judge predicts of images whose class is known.
+
+    Attributes:
+        judge: its full name.
+        role: its role.
+        tables: by rule, protocol and key. A table of which the judge says nothing usable is among them.
+        about: what the images are and how their classes are known, in words.
+        strata: what each image is judged for.
+        used: images whose class is known.
+        observed: prompts, images and observations.
+    """
+
+    judge: str
+    role: str
+    tables: tuple[KnownTable, ...]
+    about: str
+    strata: Mapping[str, str]
+    used: frozenset[str]
+    observed: Observed
+
+
+def known_tables(
+    run: Run,
+    suite: Suite,
+    source: Source,
+    *,
+    role: str | None = None,
+    judges: Mapping[str, str] | None = None,
+    truth_of: Run | None = None,
+    min_right: float = 0.0,
+) -> KnownTables:
+    """What a run's judge predicts of images of each true class, rule by rule.
+
+    Args:
+        run: its images and observations.
+        suite: the suite, with the rules by which the observations are read.
+        source: what counts as truth, as of ``card_of_run``.
+        role: role of the judge, needed if several observed.
+        judges: full name of the judge whose observations count, by role; None: those of the run's scores, whose
+            verdicts are read.
+        truth_of: run whose annotators' answers or ground truth are taken, of the same images; None: this one.
+        min_right: raters with a smaller share of right answers to checks are left out, 0 to 1.
+
+    Raises:
+        UsageError: a suite without verdicts of classes, no known truth, or no such judge.
+    """
+    if not suite.has_estimands:
+        raise UsageError(f"{suite.name} has no verdicts whose truth could be known, so there is nothing for a card")
+    names = judges_of(run) if judges is None else judges
+    observed = observed_of(run, suite, names)
+    verdicts = run.verdicts() if judges is None else suite.verdicts(observed)
+    estimands = list(suite.estimands(observed, verdicts))
+    known_by = run if truth_of is None else truth_of
+    by_truth = truth_estimands(known_by, suite) if source == "truth" else []
+    role = _role(run, role, dict.fromkeys(e.role for e in [*estimands, *by_truth]), names)
+    estimands = [e for e in estimands if e.role == role]
+    by_truth = [e for e in by_truth if e.role == role]
+    predictions = predicted_classes(estimands, verdicts)
+    if source == "truth":
+        known, about = _rendered_truth(known_by, suite, by_truth)
+    else:
+        # Keys of questions as well: of those no image may have a usable verdict.
+        asked = {(task.rule, key_text(task.key)) for task in suite.rating_tasks() if task.unit == "picture"}
+        keys = {(rule, key) for rule, _, key in predictions}
+        known, about = _truth_of_annotators(known_by, suite, keys | asked, source, min_right)
+    labels = _labels([*estimands, *by_truth])
+    left_out: set[str] = set()
+    tables = []
+    for rule, protocol, key in _asked(known, predictions, verdicts):
+        if rule not in labels:
+            continue
+        true = known.get((rule, key), {})
+        left_out |= {image for image, label in true.items() if label not in labels[rule]}
+        true = {image: label for image, label in true.items() if label in labels[rule]}
+        if true:
+            tables.append(
+                KnownTable(
+                    rule=rule,
+                    protocol=protocol,
+                    key=json.loads(key),
+                    labels=labels[rule],
+                    true=true,
+                    predicted=predictions.get((rule, protocol, key), Predicted()),
+                )
+            )
+    if not tables:
+        raise UsageError(f"{run.path}: none of the images whose truth is known has a verdict of {names[role]}")
+    if left_out:
+        about += f"; {len(left_out):,} images are left out, whose true class the judge cannot predict"
+    used = frozenset(image for of_rule in known.values() for image in of_rule)
+    strata = {name: text for name, text in strata_of([*estimands, *by_truth], role).items() if name in used}
+    return KnownTables(
+        judge=names[role],
+        role=role,
+        tables=tuple(tables),
+        about=about,
+        strata=strata,
+        used=used,
+        observed=observed,
+    )
+
+
+def _asked(
+    known: Truths, predictions: Mapping[tuple[str, str, str], Predicted], verdicts: pl.DataFrame
+) -> list[tuple[str, str, str]]:
+    """Rules, protocols and keys of all tables, sorted: also of those in which no image has a usable verdict."""
+    import polars as pl
+
+    asked = set(predictions)
+    for (rule, key), true in known.items():
+        if true:
+            of_rule = verdicts.filter((pl.col("rule") == rule) & pl.col("image_id").is_in(list(true)))
+            asked |= {(rule, protocol, key) for protocol in of_rule["protocol"].unique().to_list()}
+    return sorted(asked)
 
 
 def card_of_run(
@@ -34,6 +186,8 @@ def card_of_run(
     source: Source,
     *,
     role: str | None = None,
+    judges: Mapping[str, str] | None = None,
+    truth_of: Run | None = None,
     by: Sequence[str] = (),
     min_right: float = 0.0,
     note: str = "",
@@ -41,12 +195,14 @@ def card_of_run(
     """How often a run's judge predicts what of images of each true class, rule by rule.
 
     Args:
-        run: scored.
+        run: scored, unless ``judges`` are named.
         suite: the suite, with the rules of its scores.
         source: what counts as truth: the majority of annotators (``human``; ties and "cannot tell" are left out), or
             the ground truth of rendered images (``truth``). ``model``: as ``human``, where a model and no person gave
             the answers.
         role: role of the judge, needed if several observed.
+        judges: full name of the judge whose observations count, by role; None: those of the run's scores.
+        truth_of: run whose annotators' answers or ground truth are taken, of the same images; None: this one.
         by: facets of prompts by whose values tables are made besides.
         min_right: raters with a smaller share of right answers to checks are left out, 0 to 1.
         note: what else is to be said of the truth; kept in the card.
@@ -54,51 +210,40 @@ def card_of_run(
     Raises:
         UsageError: a suite without verdicts of classes, no known truth, no such judge, or an unknown facet.
     """
-    if not suite.has_estimands:
-        raise UsageError(f"{suite.name} has no verdicts whose truth could be known, so there is nothing for a card")
-    prompts = run.prompts()
-    facets = sorted({facet for prompt in prompts for facet in prompt.facets})
+    facets = sorted({facet for prompt in run.prompts() for facet in prompt.facets})
     if foreign := [facet for facet in by if facet not in facets]:
         raise UsageError(f"no facet {foreign[0]!r}; prompts have {', '.join(facets) or 'none'}")
-    judges = judges_of(run)
-    observed = observed_of(run, suite, judges)
-    verdicts = run.verdicts()
-    estimands = list(suite.estimands(observed, verdicts))
-    role = _role(run, role, dict.fromkeys(e.role for e in estimands), judges)
-    estimands = [e for e in estimands if e.role == role]
-    predictions = predicted_classes(estimands, verdicts)
-    keys = {(rule, key) for rule, _, key in predictions}
-    known, about = (
-        _rendered_truth(run, suite, keys)
-        if source == "truth"
-        else _truth_of_annotators(run, suite, keys, source, min_right)
-    )
-    labels = _labels(estimands)
+    known = known_tables(run, suite, source, role=role, judges=judges, truth_of=truth_of, min_right=min_right)
+    return card_of_tables(run, suite, source, known, by=by, note=note)
+
+
+def card_of_tables(
+    run: Run, suite: Suite, source: Source, known: KnownTables, *, by: Sequence[str] = (), note: str = ""
+) -> JudgeCard:
+    """The card of tables that ``known_tables`` made.
+
+    Args:
+        run: as of ``card_of_run``.
+        suite: as of ``card_of_run``.
+        source: as of ``card_of_run``.
+        known: the tables.
+        by: as of ``card_of_run``.
+        note: as of ``card_of_run``.
+    """
     measured: list[Measured] = []
-    left_out: set[str] = set()
-    for (rule, protocol, key), predicted in sorted(predictions.items(), key=lambda entry: entry[0]):
-        true = known.get((rule, key), {})
-        left_out |= {image for image, label in true.items() if label not in labels[rule]}
-        true = {image: label for image, label in true.items() if label in labels[rule]}
-        if not true:
-            continue
-        group = json.loads(key)
-        measured.append(_counted(rule, protocol, labels[rule], group, true, predicted))
-        for facet, value, images in _groups(observed, true, [f for f in by if f not in group]):
-            within = {image: true[image] for image in images}
-            measured.append(_counted(rule, protocol, labels[rule], {**group, facet: value}, within, predicted))
-    if not measured:
-        raise UsageError(f"{run.path}: none of the images whose truth is known has a verdict of {judges[role]}")
-    if left_out:
-        about += f"; {len(left_out):,} images are left out, whose true class the judge cannot predict"
-    used = {image for of_rule in known.values() for image in of_rule}
+    for table in known.tables:
+        measured.append(_counted(table, table.key, table.true))
+        for facet, value, images in _groups(known.observed, table.true, [f for f in by if f not in table.key]):
+            measured.append(
+                _counted(table, {**table.key, facet: value}, {image: table.true[image] for image in images})
+            )
     settings = run.manifest.settings
     values = suite.all_rules()
     return JudgeCard(
-        judge=judges[role],
-        role=role,
+        judge=known.judge,
+        role=known.role,
         kind=KIND_OF[source],
-        ground_truth=f"{about}; {note}" if note else about,
+        ground_truth=f"{known.about}; {note}" if note else known.about,
         measured=tuple(measured),
         made={
             "verism": __version__,
@@ -106,8 +251,8 @@ def card_of_run(
             "suite": suite.name,
             "pictures_by": settings.generator or "not recorded",
             "seed": settings.seed,
-            "pictures": len(used),
-            "pictures_hash": content_hash(sorted(used))[:16],
+            "pictures": len(known.used),
+            "pictures_hash": content_hash(sorted(known.used))[:16],
             "run": settings.hash()[:16],
             "truth": source,
             "rules": {
@@ -116,7 +261,7 @@ def card_of_run(
                 if rule.affects == "verdicts" and isinstance(values[rule.name], int | float | str)
             },
         },
-        images=(sample_images(run, {name: s for name, s in strata_of(estimands, role).items() if name in used}),),
+        images=(sample_images(run, known.strata),),
     )
 
 
@@ -145,14 +290,8 @@ def _labels(estimands: Sequence[Estimand]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _counted(
-    rule: str,
-    protocol: str,
-    labels: tuple[str, ...],
-    group: Mapping[str, Any],
-    true: Mapping[str, str],
-    predicted: Predicted,
-) -> Measured:
+def _counted(table: KnownTable, group: Mapping[str, Any], true: Mapping[str, str]) -> Measured:
+    labels, predicted = table.labels, table.predicted
     counts = [[0] * len(labels) for _ in labels]
     unusable = [0] * len(labels)
     scores = []
@@ -163,19 +302,32 @@ def _counted(
             continue
         column = labels.index(predicted.classes[image])
         counts[row][column] += 1
-        if image in predicted.probabilities and len(labels) == 2:
-            # The probability is that of the predicted class; the card wants that of the last one.
-            probability = predicted.probabilities[image]
-            scores.append((row, probability if column == 1 else 1 - probability))
+        if (probability := probability_of_last(table, image)) is not None:
+            scores.append((row, probability))
     return Measured(
-        task=rule,
-        protocol=protocol,
+        task=table.rule,
+        protocol=table.protocol,
         labels=labels,
         counts=tuple(map(tuple, counts)),
         unusable=tuple(unusable),
         group=group,
         scores=tuple(scores),
     )
+
+
+def probability_of_last(table: KnownTable, image: str) -> float | None:
+    """Probability that the judge gives the last of two classes of an image; None where it gives none.
+
+    Args:
+        table: the image's.
+        image: its id.
+    """
+    predicted = table.predicted
+    if image not in predicted.probabilities or len(table.labels) != 2:
+        return None
+    # The probability is that of the predicted class.
+    probability = predicted.probabilities[image]
+    return probability if predicted.classes[image] == table.labels[1] else 1 - probability
 
 
 def _groups(observed: Observed, true: Mapping[str, str], by: Sequence[str]) -> Iterable[tuple[str, Any, list[str]]]:
@@ -191,21 +343,31 @@ def _groups(observed: Observed, true: Mapping[str, str], by: Sequence[str]) -> I
 
 
 # --------------------------------------------------------------------------------------------------------- the truth
-def _rendered_truth(run: Run, suite: Suite, keys: set[tuple[str, str]]) -> tuple[Truths, str]:
-    truth = true_classes(run, suite)
-    if not truth:
+def _rendered_truth(run: Run, suite: Suite, estimands: Sequence[Estimand]) -> tuple[Truths, str]:
+    """The ground truth by rule and key, and in words what it is.
+
+    Args:
+        run: the run.
+        suite: its suite.
+        estimands: by ground truth, of the judge's role.
+    """
+    if not estimands:
         raise UsageError(
             f"{run.path}: its images come without ground truth; use a run of a generator that renders "
             "(verism run ... --model scripted:error=0.3), or ask annotators: --from human"
         )
-    known: Truths = {(rule, key): truth.get((rule, content_hash(json.loads(key))), {}) for rule, key in keys}
+    known: dict[tuple[str, str], dict[str, str]] = {}
+    for estimand in estimands:
+        for part in estimand.parts:
+            of_key = known.setdefault((estimand.rule, key_text(part.key)), {})
+            of_key.update(zip(part.image_ids, part.predicted, strict=True))
     images = {image for of_rule in known.values() for image in of_rule}
     settings = run.manifest.settings
     about = (
         f"{_images(run, images)} of {suite.name}, rendered by {settings.generator or 'an unnamed generator'} with "
         f"seed {settings.seed}; the truth is the revised protocol applied to the ground truth of the rendered scenes"
     )
-    return known, about
+    return dict(known), about
 
 
 def _truth_of_annotators(

@@ -28,6 +28,7 @@ def judge() -> None:
     verism judge card --role skin_tone --judge cascade --truth PORTRAITS --out card.json
     verism judge card runs/mine --from human --out card.json
     verism judge show card.json --html card.html
+    verism judge bench --role detector --judge builtin --truth rendered:90001 --limit 200 --out B
     """
 
 
@@ -227,3 +228,71 @@ def _put_tables(measured: Sequence[Measured]) -> None:
             f"  {group:<14} {s.n:>5,} images: {s.exact:6.1%} exact, {s.within_one:6.1%} within one, mean error "
             f"{s.bias:+.2f}, unusable {s.unusable:.1%}"
         )
+
+
+@judge.command("bench")
+@click.option("--role", required=True, help="What the judges are asked for: detector, segmenter, clip, vqa ...")
+@click.option(
+    "--judge", "judges", multiple=True, required=True, help="A judge, as in `verism run`; may be given several times."
+)
+@click.option(
+    "--truth",
+    default="rendered",
+    show_default=True,
+    help="rendered, rendered:SEED, or human:RUN, whose images annotators rated.",
+)
+@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="Images of each suite.")
+@click.option("--suite", "suites", multiple=True, help="Only this suite; may be given several times.")
+@click.option("--disturb", default="", help="With commas: blur, jpeg, resize, occlusion; at a strength: blur=2.")
+@click.option("--out", required=True, type=PathType(file_okay=False), help="Folder of the bench, new or to go on with.")
+@click.option("--size", type=click.IntRange(1), default=256, show_default=True, help="Pixels of rendered images.")
+@click.option("--device", help="Where judges with a network run: cpu, cuda ...")
+@click.option("--threads", type=click.IntRange(1), help="Threads of judges on the CPU.")
+@click.option("--base-url", help="Of an OpenAI-compatible service.")
+@click.option("--cache", type=PathType(file_okay=False), help="Folder where judges keep vectors of images.")
+@click.option("--json", "as_json", is_flag=True, help="Print the board as JSON.")
+def bench(
+    role: str,
+    judges: tuple[str, ...],
+    truth: str,
+    limit: int,
+    suites: tuple[str, ...],
+    disturb: str,
+    out: Path,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Hold judges against images of known truth: which can be trusted with what, for whom, and how fast are they?
+
+    \b
+    verism judge bench --role detector --judge builtin --truth rendered:90001 --limit 200 --out B
+    verism judge bench --role vqa --judge ID_OR_PATH --judge openai:MODEL --disturb blur,jpeg --out V
+    verism judge bench --role skin_tone --judge cascade --truth human:runs/mine --out T
+
+    Images are rendered in matched pairs, right and with a planted error, by the suites that declare how; every judge is
+    asked about the same ones. OUT gets the board (index.html, board.json, board.md) and a judge card for each judge and
+    suite, for `verism score RUN --correct rendered --card CARD`. The same command goes on where it was stopped; other
+    judges can be added later.
+    """
+    from verism.api import RunOptions
+    from verism.judge_bench.bench import BenchSettings, Truth, run_bench
+    from verism.judge_bench.disturbances import parse_disturbances
+    from verism.judge_bench.page import write_bench
+    from verism.judge_bench.words import bench_record, bench_text
+
+    settings = BenchSettings(
+        role=role.replace("-", "_"),
+        judges=judges,
+        truth=Truth.parse(truth),
+        limit=limit,
+        disturbances=tuple(parse_disturbances(disturb)),
+        suites=suites,
+        options=RunOptions(**{name: value for name, value in options.items() if value is not None}),
+    )
+    board = run_bench(settings, out, tell=say)
+    page = write_bench(board, out)
+    if as_json:
+        put_json(bench_record(board))
+    else:
+        click.echo(bench_text(board), nl=False)
+        click.echo(f"\n{page}")

@@ -6,6 +6,7 @@ measured accuracy must agree with the true one, and false accepts and false reje
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -66,6 +67,9 @@ class ScriptedGenerator:
         colors: a wrong colour is drawn from these.
         error: probability of a mistake, in [0, 1].
         mistakes: kinds of mistakes to make; of those that a prompt allows, each is as likely.
+        paired: the images of a prompt come as pairs, in place of ``error``: even ones as asked, odd ones with a
+            mistake, both with the same draws of the renderer (light, camera, surroundings).
+        pair_seed: of what is drawn for pairs, 0 or more.
 
     Raises:
         UsageError: a number outside its range, or an unknown mistake.
@@ -79,18 +83,25 @@ class ScriptedGenerator:
         colors: Sequence[str],
         error: float = 0.2,
         mistakes: Sequence[Mistake] = MISTAKES,
+        paired: bool = False,
+        pair_seed: int = 0,
     ) -> None:
         if not 0 <= error <= 1:
             raise UsageError(f"scripted: error must lie between 0 and 1, got {error}")
         if unknown := sorted(set(mistakes) - set(MISTAKES)):
             raise UsageError(f"scripted: unknown mistakes {unknown}; choose from {list(MISTAKES)}")
+        if pair_seed < 0:
+            raise UsageError(f"scripted: pair_seed must be 0 or more, got {pair_seed}")
         self.renderer = renderer
         self.classes = dict(classes)
         self.colors = tuple(colors)
         self.error = error
         self.mistakes = tuple(mistakes)
         kinds = "" if self.mistakes == MISTAKES else f"&mistakes={'+'.join(self.mistakes)}"
-        self.name = f"scripted:error={error:g}{kinds}({renderer.name})"
+        self.paired = paired
+        self.pair_seed = pair_seed
+        rate = f"paired=true&pair_seed={pair_seed}" if paired else f"error={error:g}"
+        self.name = f"scripted:{rate}{kinds}({renderer.name})"
 
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
         plans = [self._plan(request) for request in requests]
@@ -129,11 +140,18 @@ class ScriptedGenerator:
         scene = request.prompt.scene
         if scene is None:
             raise UsageError(f"scripted: prompt {request.prompt.prompt_id!r} has no scene to paint")
-        rng = np.random.default_rng([request.seed, 0xE2202])
+        wrong = False
+        if self.paired:
+            key = zlib.crc32(request.prompt.prompt_id.encode())
+            rng = np.random.default_rng([self.pair_seed, key, request.index // 2, 0xE2203])
+            seed, wrong = int(rng.integers(2**62)), request.index % 2 == 1
+        else:
+            rng = np.random.default_rng([request.seed, 0xE2202])
+            wrong = bool(rng.random() < self.error)
         made = "as asked"
-        if rng.random() < self.error:
+        if wrong:
             scene, made = spoil(scene, rng, classes=self.classes, colors=self.colors, mistakes=self.mistakes)
-        return replace(scene, seed=int(rng.integers(2**62))), made
+        return replace(scene, seed=seed if self.paired else int(rng.integers(2**62))), made
 
 
 def oracle(renderer: Renderer, *, classes: Mapping[str, str], colors: Sequence[str]) -> ScriptedGenerator:

@@ -23,7 +23,15 @@ from verism.suites.catalogue import SUITES
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Adjust", "judges_of", "observed_of", "planned_scoring", "score_run", "true_classes"]
+__all__ = [
+    "Adjust",
+    "judges_of",
+    "observed_of",
+    "planned_scoring",
+    "score_run",
+    "true_classes",
+    "truth_estimands",
+]
 
 MEASUREMENTS = "observations/measurements/"  # of added metrics, which measure while scores are computed
 
@@ -291,23 +299,36 @@ def observed_of(
     )
 
 
+def truth_estimands(run: Run, suite: Suite) -> list[Estimand]:
+    """A suite's estimands under its ``revised`` protocol, with what images show by ground truth as their classes.
+
+    Args:
+        run: its prompts, images and ground truth.
+        suite: whose rules are applied, without thresholds that were calibrated for a judge.
+
+    Returns:
+        The estimands; none without ground truth.
+    """
+    tables = _tables(run, _truth_judges(run, suite))
+    if not tables:
+        return []
+    known = Observed(prompts={p.prompt_id: p for p in run.prompts()}, images=run.read("images"), observations=tables)
+    exact = suite.for_truth()
+    estimands = exact.estimands(known, exact.verdicts(known))
+    return [estimand for estimand in estimands if estimand.score.protocol == "revised"]
+
+
 def true_classes(run: Run, suite: Suite) -> dict[tuple[str, str], dict[str, str]]:
     """What images show by ground truth, in the classes of a suite's ``revised`` verdicts.
 
     Returns:
         The class by image, by rule and the hash of its key; empty without ground truth.
     """
-    tables = _tables(run, _truth_judges(run, suite))
-    if not tables:
-        return {}
-    known = Observed(prompts={p.prompt_id: p for p in run.prompts()}, images=run.read("images"), observations=tables)
-    exact = suite.for_truth()
     classes: dict[tuple[str, str], dict[str, str]] = {}
-    for estimand in exact.estimands(known, exact.verdicts(known)):
-        if estimand.score.protocol == "revised":
-            for part in estimand.parts:
-                of_rule = classes.setdefault((estimand.rule, content_hash(dict(part.key))), {})
-                of_rule.update(zip(part.image_ids, part.predicted, strict=True))
+    for estimand in truth_estimands(run, suite):
+        for part in estimand.parts:
+            of_rule = classes.setdefault((estimand.rule, content_hash(dict(part.key))), {})
+            of_rule.update(zip(part.image_ids, part.predicted, strict=True))
     return classes
 
 

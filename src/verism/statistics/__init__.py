@@ -28,7 +28,7 @@ from verism.statistics.intervals import (
     mean_of_independent,
     wilson,
 )
-from verism.statistics.judge_error import AdjustedRate, Confusion, confusion, rogan_gladen
+from verism.statistics.judge_error import AdjustedRate, Confusion, calibration_error, confusion, rogan_gladen
 from verism.statistics.misclassification import AdjustedShares, AdjustedValue, adjusted_mean, adjusted_shares
 from verism.statistics.non_inferiority import NonInferiority, independent_non_inferiority, non_inferiority
 from verism.statistics.paired import PairedDifference, holm, paired_difference
@@ -62,6 +62,7 @@ __all__ = [
     "adjusted_mean",
     "adjusted_shares",
     "auc",
+    "calibration_error",
     "cluster_bootstrap",
     "cluster_bootstrap_mean",
     "clustered_mean",

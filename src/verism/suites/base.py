@@ -38,6 +38,7 @@ from verism.specs import (
     PROBABILITY,
     RATIO,
     SHARE,
+    JudgeBench,
     Layout,
     MetricSpec,
     Option,
@@ -67,6 +68,7 @@ __all__ = [
     "RATIO",
     "SEED",
     "SHARE",
+    "JudgeBench",
     "Layout",
     "MetricSpec",
     "Option",
@@ -139,6 +141,7 @@ class Suite(ABC):
             The function gives a list of ``published.Check``; the first line of its docstring says of what.
         aspects: its metrics by what they are about, of ``suites.aspects.ASPECTS``; empty: it is about none of these.
         judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
+        benches: how judges are held against rendered images of it (``verism judge bench``); empty: they are not.
         in_blocks: whether a large run may be scored block by block. Then the verdicts of an image rest on its own
             observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts`` and
             verdicts, which ``scores`` may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
@@ -160,6 +163,7 @@ class Suite(ABC):
     published: ClassVar[Mapping[str, str]] = MappingProxyType({})
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     judge_roles: ClassVar[tuple[str, ...]] = ()
+    benches: ClassVar[tuple[JudgeBench, ...]] = ()
     in_blocks: ClassVar[bool] = False
     maps_vectors: ClassVar[bool] = False
     named_judges_only: ClassVar[bool] = False

@@ -26,6 +26,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    JudgeBench,
     Layout,
     MetricSpec,
     Option,
@@ -90,6 +91,7 @@ class GenEval(Suite):
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        benches: how judges are held against rendered images, see ``JudgeBench``.
         in_blocks: large runs are scored block by block, see ``Suite``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
@@ -116,6 +118,16 @@ class GenEval(Suite):
     commands: ClassVar[Mapping[str, str]] = {"geneval": "verism.suites.geneval.cli:geneval"}
     published: ClassVar[Mapping[str, str]] = {"geneval": "verism.suites.geneval.published:geneval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("segmenter", "clip")
+    benches: ClassVar[tuple[JudgeBench, ...]] = (
+        JudgeBench(
+            roles=("segmenter",),
+            model="scripted:paired=true&pair_seed={seed}",
+            options={"modelled": True, "n_images": 2},
+            images_per_prompt=2,
+            paired=True,
+            by=("class", "count", "color", "relation"),
+        ),
+    )
     in_blocks: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = (
         Option(

@@ -30,6 +30,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    JudgeBench,
     Layout,
     MetricSpec,
     Option,
@@ -105,6 +106,7 @@ class PaintSkills(Suite):
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        benches: how judges are held against rendered scenes.
         in_blocks: large runs are scored block by block, see ``Suite``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
@@ -136,6 +138,24 @@ class PaintSkills(Suite):
     }
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.paintskills.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
+    benches: ClassVar[tuple[JudgeBench, ...]] = (
+        JudgeBench(
+            roles=("detector",),
+            model="scripted:paired=true&pair_seed={seed}",
+            options={"n_images": 2, "skills": [*version.skills, *version.optional_skills]},
+            images_per_prompt=2,
+            paired=True,
+            by=("object", "count", "color", "relation"),
+        ),
+        JudgeBench(
+            roles=("clip", "vqa", "captioner"),
+            model="oracle",
+            options={"n_images": 1, "skills": [*version.skills, *version.optional_skills]},
+            paired=True,
+            by=("object", "count", "color", "relation"),
+            by_prompts=True,
+        ),
+    )
     in_blocks: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = (
         Option("scenes", Path, help="Scenes on disk, in the published layout."),
@@ -580,6 +600,9 @@ class PaintSkillsV1(PaintSkills):
         protocols=PROTOCOL_MEANINGS,
         limits=LIMITS,
         citation="Cho, Zala & Bansal 2022, DALL-Eval, arXiv:2202.04053v1",
+    )
+    benches: ClassVar[tuple[JudgeBench, ...]] = (
+        replace(PaintSkills.benches[0], options={"n_images": 2, "skills": [*version.skills]}),
     )
     pairings: ClassVar[tuple[Pairing, ...]] = (replace(PaintSkills.pairings[0], groups=version.skills),)
 

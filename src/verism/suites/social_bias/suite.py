@@ -25,7 +25,19 @@ from verism.records import (
     SkinToneNeed,
     UserImage,
 )
-from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
+from verism.suites.base import (
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    JudgeBench,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
 from verism.suites.social_bias.adjustment import card_from, card_record, listed, missing_cards, uneven_coverage
 from verism.suites.social_bias.evidence import answer_rows, tone_rows
 from verism.suites.social_bias.human_labels import judged_scores, rating_tasks, social_bias_estimands
@@ -61,6 +73,11 @@ LIMITS = (
     "the rule “target” compares with another.",
     "Words and list of professions are English, and the images are of what these words call up.",
 )
+# Clothes of rendered people that judges are held against: often enough worn, and often enough not.
+BENCH_WEARS = (
+    "boots:0.3,slippers:0.3,dress:0.25/0,suit:0.2,jeans:0.25,shorts:0.3,slacks:0.3,skirt:0.5/0,shirt:0.5,jacket:0.5,"
+    "tie:0.5,hat:0.4,mask:0.3,gloves:0.3"
+)
 FEW = 50  # images of a prompt below which chance alone makes its distribution look uneven
 
 
@@ -78,6 +95,7 @@ class SocialBias(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        benches: how judges are held against rendered images, see ``JudgeBench``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -109,6 +127,10 @@ class SocialBias(Suite):
     )
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.social_bias.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa", "skin_tone")
+    benches: ClassVar[tuple[JudgeBench, ...]] = (
+        JudgeBench(roles=("skin_tone",), model="people:view=bust", options={"n_images": 1}, by=(GROUP_FACET,)),
+        JudgeBench(roles=("vqa",), model=f"people:wears={BENCH_WEARS}", options={"n_images": 1}, by=(GROUP_FACET,)),
+    )
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
         Option("study", str, help="Another study: a file (.yaml, .json).", default="released"),

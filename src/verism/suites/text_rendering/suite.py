@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
 from verism.records import EmbeddingNeed, Estimand, Need, Observed, OcrNeed, Prompt, Score, UserImage, vectors_of
-from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
+from verism.suites.base import (
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    JudgeBench,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Row,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
 from verism.suites.prompt_lists import choose
 from verism.suites.right_or_wrong import right_or_wrong_estimands
 from verism.suites.text_rendering.layout import GRID, released_images
@@ -48,6 +61,7 @@ class TextRendering(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        benches: how judges are held against rendered images, see ``JudgeBench``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         metrics: every metric that its scores may have.
@@ -88,6 +102,16 @@ class TextRendering(Suite):
         "longtext": "verism.suites.text_rendering.published:longtext",
     }
     judge_roles: ClassVar[tuple[str, ...]] = ("ocr", "clip")
+    benches: ClassVar[tuple[JudgeBench, ...]] = (
+        JudgeBench(
+            roles=("ocr",),
+            model="scripted:paired=true&pair_seed={seed}",
+            options={"n_images": 2},
+            images_per_prompt=2,
+            paired=True,
+            by=("script", "length", "render_size", "render_tilt", "render_font", "render_quality"),
+        ),
+    )
     options: ClassVar[tuple[Option, ...]] = (
         Option("prompt_set", str, choices=(OWN, *SETS), flag="--set", help="Prompts to ask.", default=OWN),
         Option("prompts_file", Path, flag="--prompts", help="Your copy of a published set: a file, or a folder."),

@@ -1,0 +1,216 @@
+"""The whole bench: a judge that errs at a planted rate is found with that rate; stopped work goes on."""
+
+import json
+import zlib
+
+import polars as pl
+import pytest
+from commands import verism
+
+from verism import api
+from verism.cards import read_card
+from verism.errors import UsageError
+from verism.judge_bench.bench import BenchSettings, Truth, bench_roles, folder_of, read_bench, run_bench
+from verism.judge_bench.disturbances import parse_disturbances
+from verism.store import TRUTH, Run
+
+SMALL = api.RunOptions(size=64)
+
+
+class Knowing:
+    """A detector that looks up what was rendered, and overlooks everything in some images."""
+
+    name = "knowing@1"
+    threshold = 0.5
+
+    def __init__(self, out, *, blind=lambda _: False, stop_after=None, name="knowing@1"):
+        self.out, self.blind, self.stop_after, self.name = out, blind, stop_after, name
+        self.seen = []
+
+    def observe(self, images, need):
+        tables = []
+        for image in images:
+            if self.stop_after is not None and len(self.seen) >= self.stop_after:
+                raise KeyboardInterrupt
+            self.seen.append(image.image_id)
+            rows = Run.open(self.out / "items" / "paintskills").read(need.table, TRUTH)
+            rows = rows.filter(pl.col("image_id") == image.image_id).with_columns(pl.lit(self.name).alias("judge"))
+            tables.append(rows.filter(pl.col("query") == -1) if self.blind(image.image_id) else rows)
+        return pl.concat(tables)
+
+
+def bench(out, *judges, limit=24, disturb=""):
+    settings = BenchSettings(
+        role="detector",
+        judges=judges,
+        truth=Truth(seed=5),
+        limit=limit,
+        suites=("paintskills",),
+        disturbances=tuple(parse_disturbances(disturb)),
+        options=SMALL,
+    )
+    return run_bench(settings, out, tell=lambda _: None)
+
+
+def some(image):
+    return zlib.crc32(image.encode()) % 3 == 0
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("bench") / "B"
+    judges = Knowing(out), Knowing(out, blind=some, name="blind@1")
+    return out, bench(out, *judges, disturb="jpeg=30"), judges
+
+
+def test_images_come_in_pairs_of_a_right_and_a_wrong_one(done):
+    run = Run.open(done[0] / "items" / "paintskills")
+    notes = run.read("images").sort("image_id").select("image_id", "note")
+    assert notes.height == 24
+    for image, note in notes.iter_rows():
+        assert (note == "painted as asked") == image.endswith("#0"), (image, note)
+    assert sorted(p.facets["skill"] for p in run.prompts()) == sorted(["object", "count", "spatial", "color"] * 3)
+    right, wrong = (
+        run.load_image(row).pixels for row in run.read("images").sort("image_id").head(2).iter_rows(named=True)
+    )
+    assert 0 < (right != wrong).mean() < 1  # different objects before the same surroundings
+
+
+def test_a_planted_error_is_found_with_its_rate(done):
+    out, board, _ = done
+    truth = Run.open(out / "items" / "paintskills")
+    images = truth.read("images")["image_id"].to_list()
+    results = {(r.judge, r.task): r for r in board.tasks if not r.disturbance}
+    for skill in ("object", "count", "spatial", "color"):
+        assert results["knowing@1", skill].sensitivity.value == results["knowing@1", skill].specificity.value == 1
+        right = [i for i in images if i.startswith(skill) and i.endswith("#0")]
+        found = results["blind@1", skill]
+        assert found.sensitivity.value == pytest.approx(sum(not some(i) for i in right) / len(right))
+        assert found.specificity.value == 1  # who sees nothing calls nothing right
+        assert (found.n_items, found.n_pairs) == (6, 3)
+    presence = results["blind@1", "presence of an object"]
+    labels = truth.read("detections", TRUTH).select("image_id", "label").drop_nulls().unique()
+    shown = [not some(i) for i in labels["image_id"]]
+    assert presence.sensitivity.value == pytest.approx(sum(shown) / len(shown))
+    assert presence.specificity.value == 1
+    assert presence.auc.value == pytest.approx((1 + sum(shown) / len(shown)) / 2)  # unseen ones tie with absent ones
+
+
+def test_disturbed_images_have_the_same_truth(done):
+    out, board, _ = done
+    run = Run.open(out / "disturbed" / "paintskills-jpeg-30")
+    plain = Run.open(out / "items" / "paintskills")
+    assert (
+        run.read("detections", TRUTH)
+        .sort("image_id", "query")
+        .equals(plain.read("detections", TRUTH).sort("image_id", "query"))
+    )
+    rows = [r.read("images").sort("image_id").row(0, named=True) for r in (run, plain)]
+    assert rows[0]["sha256"] != rows[1]["sha256"]
+    disturbed = {r.task: r for r in board.tasks if r.disturbance == "jpeg=30" and r.judge == "knowing@1"}
+    assert disturbed["count"].right.value == 1
+
+
+def test_each_judge_has_a_card_of_the_items(done):
+    out, board, _ = done
+    card = read_card(out / board.judges[0].cards[0])
+    assert (card.judge, card.role, card.kind) == (board.judges[0].name, "detector", "rendered")
+    (table,) = [m for m in card.measured if m.protocol == "revised" and dict(m.group) == {"skill": "count"}]
+    assert board.judges[0].name == "blind@1"
+    right = [i for i in Run.open(out / "items" / "paintskills").read("images")["image_id"] if i.startswith("count")]
+    seen = sum(not some(i) for i in right if i.endswith("#0"))
+    assert table.counts == ((3, 0), (3 - seen, seen))
+    assert table.unusable == (0, 0)
+
+
+def test_the_same_call_again_asks_no_judge_anything(done):
+    out, board, judges = done
+    before = len(judges[0].seen)
+    again = bench(out, judges[0], disturb="jpeg=30")
+    assert len(judges[0].seen) == before == 48
+    assert again.tasks == board.tasks  # both judges, also the one that was not named again
+    assert {j.images for j in again.judges} == {48}
+
+
+def test_a_stopped_bench_goes_on_where_it_was(tmp_path):
+    out = tmp_path / "B"
+    with pytest.raises(KeyboardInterrupt):
+        bench(out, Knowing(out, stop_after=50), limit=60)
+    run = Run.open(out / "items" / "paintskills")
+    kept = run.read("detections", "knowing@1")["image_id"].n_unique()
+    assert (len(run.read("images")), 0 < kept <= 50) == (60, True)
+    rest = Knowing(out)
+    board = bench(out, rest, limit=60)
+    assert len(rest.seen) == 60 - kept
+    assert all(r.right.value == 1 for r in board.tasks)
+    assert board.judges[0].images >= 60
+
+
+def test_a_folder_of_another_bench_is_refused(done):
+    out, _, judges = done
+    with pytest.raises(UsageError, match=r"holds another bench \(limit 24 there, 8 now\)"):
+        bench(out, judges[0], limit=8)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("rendered:x", "rendered:SEED"), ("people", "human:RUN"), ("human:", "human:RUN"), ("rendered:-1", "SEED")],
+)
+def test_a_truth_that_is_none_is_refused(text, message):
+    with pytest.raises(UsageError, match=message):
+        Truth.parse(text)
+
+
+def test_truth_is_read():
+    assert Truth.parse("rendered:90001") == Truth(seed=90001)
+    assert str(Truth.parse("human:runs/mine")) == "human:runs/mine"
+
+
+def test_every_declared_bench_can_be_made():
+    from verism.suites.catalogue import SUITES, make_suite, suite_class
+
+    for name in SUITES:
+        for declared in suite_class(name).benches:
+            suite = make_suite(name, **{**declared.options, "limit": 4})
+            assert max(p.n_images for p in suite.prompts()) == declared.images_per_prompt
+            asked = [need.role for need in suite.needs()]
+            assert declared.by_prompts or set(declared.roles) <= set(asked), name
+    assert "detector" in bench_roles()
+
+
+def test_the_command_writes_page_board_and_card(tmp_path):
+    out = tmp_path / "B"
+    words = ("judge", "bench", "--role", "detector", "--judge", "builtin", "--truth", "rendered:5", "--limit", "8")
+    done = verism(*words, "--suite", "paintskills", "--size", "128", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert "builtin" in done.output
+    assert "Trusted:" in done.output
+    page = (out / "index.html").read_text()
+    assert "Which judge can be trusted with what?" in page
+    assert "<script" not in page
+    board = json.loads((out / "board.json").read_text())
+    assert board["role"] == "detector"
+    assert {t["task"] for t in board["tasks"]} == {"object", "count", "spatial", "color", "presence of an object"}
+    assert (out / "judges" / "builtin" / "card-paintskills.json").is_file()
+    assert read_bench(out).judges[0].images == 8
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--role", "painter"), "no role 'painter'"),
+        (("--role", "depth"), "no suite declares a bench"),
+        (("--suite", "quality"), "quality declares no bench"),
+        (("--disturb", "fog"), "no disturbance 'fog'"),
+        (("--judge", "nobody"), "nobody"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(tmp_path, change, message):
+    words = {"--role": "detector", "--judge": "builtin", "--out": str(tmp_path / "B"), **dict([change])}
+    with pytest.raises(UsageError, match=message):
+        verism("judge", "bench", *[word for pair in words.items() for word in pair])
+
+
+def test_folders_of_judges_are_told_apart():
+    assert folder_of("builtin") == "builtin"
+    assert folder_of("a/b") != folder_of("a-b")
