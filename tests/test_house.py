@@ -58,6 +58,7 @@ GENERAL_WORDS = frozenset(
         "gender",
         "task",  # column of ratings and of judge cards
         "position",  # of an item in a list
+        "preference",  # of annotators, between two images
     }
 )
 MEASURES_OF_AGREEMENT = ("annotation/judge_agreement.py", "cli/agreement.py")  # accuracy is one of them

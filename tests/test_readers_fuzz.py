@@ -391,6 +391,9 @@ READERS: dict[str, Reader] = {
     "imaging:read_image": Reader(call=plain("imaging:read_image"), base=image_file("TIFF"), suffixes=(".tif", ".png")),
     "judges.captions.results:CaptionResults": Reader(call=plain("judges.captions.results:CaptionResults"), base=[ROW]),
     "judges.ocr.results:OcrResults": Reader(call=plain("judges.ocr.results:OcrResults"), base=[ROW]),
+    "judges.preference.results:read_scores": Reader(
+        call=plain("judges.preference.results:read_scores"), base=[ROW | {"score": 0.5, "scorer": "mine"}]
+    ),
     "judges.vqa.results:AnswerResults": Reader(call=plain("judges.vqa.results:AnswerResults"), base=[ROW]),
     "judges.skin_tone.trust:read_basis": Reader(call=plain("judges.skin_tone.trust:read_basis"), suffixes=(".npz",)),
     "parquet:read_parquet": Reader(call=plain("parquet:read_parquet"), base=None, suffixes=(".parquet",)),
@@ -542,6 +545,15 @@ READERS: dict[str, Reader] = {
         call=in_layout("suites.paintskills.layout:read_boxes", "boxes_path", "object", "val"),
         base=BOXES,
         suffixes=(".json",),
+    ),
+    "suites.preference.prompts:read_prompts": Reader(
+        call=plain("suites.preference.prompts:read_prompts"), base=[ROW], suffixes=(".csv", ".jsonl", ".txt")
+    ),
+    "suites.preference.prompts:style_prompts": Reader(
+        call=plain("suites.preference.prompts:style_prompts"), base=["a cat"], suffixes=(".json",)
+    ),
+    "suites.preference.prompts:matched_images": Reader(
+        call=lambda p: resolved("suites.preference.prompts:matched_images")(p, {"a": "x"}, "--images"), base=[ROW]
     ),
     "suites.prompt_lists:read_prompt_list": Reader(
         call=plain("suites.prompt_lists:read_prompt_list"), base=[ROW], suffixes=(".csv", ".jsonl", ".json", ".txt")

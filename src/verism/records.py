@@ -42,6 +42,7 @@ __all__ = [
     "Need",
     "Observed",
     "OcrNeed",
+    "PreferenceNeed",
     "Prompt",
     "ProtocolName",
     "Question",
@@ -598,6 +599,17 @@ class OcrNeed(Need):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PreferenceNeed(Need):
+    """How much people can be expected to like each image as a picture of a text: ``texts`` by prompt id."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    table: ClassVar[str] = "preference_scores"
+    role: ClassVar[str] = "scorer"
+    judges: ClassVar[str] = "preference scorers"
+    help: ClassVar[str] = "Preference scorer: pickscore:ID_OR_PATH, results:FILE, truth ..."
+
+
+@dataclass(frozen=True, kw_only=True)
 class SkinToneNeed(Need):
     """The colour of the skin of every face, and the tone of a scale that it is nearest to."""
 
@@ -1015,6 +1027,14 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("question", "str", "the question, as the suite asks it"),
         Column("choice", "str", "one of its choices; only for replies that are none of them"),
         Column("cosine", "f64", "of the embeddings of reply and choice, in [-1, 1]"),
+    ),
+    "preference_scores": (
+        Column("image_id", "str", "image looked at"),
+        Column("judge", "str", "scorer, its weights and settings"),
+        Column("score", "f64", "how well people are expected to like it, on the scorer's own scale; null: no score"),
+        Column("deviation", "f64", "standard deviation that the scorer gives its score; null where it gives none"),
+        Column("text_cut", "bool", "whether the scorer read only the beginning of the text; null where not known"),
+        Column("note", "str", "why there is no score, or null"),
     ),
     "skin_tones": (
         Column("image_id", "str", "image looked at"),

@@ -216,6 +216,16 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "texts read elsewhere: results:FILE.csv or .jsonl",
         ),
     },
+    "scorer": {
+        "pickscore": (
+            "verism.judges.preference.pickscore:PickScore",
+            "PickScore, exp(scale) x cosine of CLIP: pickscore:yuvalkirstain/PickScore_v1, pickscore:FOLDER",
+        ),
+        "results": (
+            "verism.judges.preference.results:PreferenceResults",
+            "scores given elsewhere: results:FILE.csv or .jsonl",
+        ),
+    },
     "skin_tone": {
         "cascade": (
             "verism.judges.skin_tone.kinds:cascade",

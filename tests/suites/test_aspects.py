@@ -38,8 +38,9 @@ def test_list_aspects():
     text = verism("list", "aspects").output
     assert "bias            whom does the model show where the text leaves it open?" in text
     assert "social_bias: mad, " in text
-    assert "not covered: no suite; people can be asked" in text
+    assert "preference: preference_score, win_rate" in text
+    assert "not covered: no suite, and no detector of watermarks" in text
     records = json.loads(verism("list", "aspects", "--json").output)
     covered = [record["aspect"] for record in records if record["suites"]]
     assert f"{len(covered)} of 12 aspects of HEIM" in text
-    assert {"alignment", "quality", "reasoning", "knowledge", "bias", "fairness"} == set(covered)
+    assert {"alignment", "quality", "aesthetics", "reasoning", "knowledge", "bias", "fairness"} == set(covered)

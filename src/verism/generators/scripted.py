@@ -43,6 +43,7 @@ __all__ = [
     "depths_of",
     "detections_of",
     "oracle",
+    "preferences_of",
     "readings_of",
     "segments_of",
     "spoil",
@@ -126,6 +127,7 @@ class ScriptedGenerator:
             "segments": segments_of(request.image_id, scene, image, classes, self.colors),
             "answers": answers_of(request.image_id, scene, image, request.questions),
             **readings_of(request.image_id, scene, image),
+            "preference_scores": preferences_of(request, scene),
         }
         if image.depth is not None:
             truth["depths"] = depths_of(request.image_id, image.depth)
@@ -442,6 +444,25 @@ def readings_of(image_id: str, scene: Scene, rendered: Rendered, judge: str = "t
             "readings", reading_rows(image_id, judge, [(w.line, w.text, 1.0, w.box) for w in rendered.words])
         )
     }
+
+
+def preferences_of(request: Request, scene: Scene, judge: str = "truth") -> pl.DataFrame:
+    """The known quality of an image: 1 of a rendered scene that is as asked, 0 of one that was spoilt on purpose.
+
+    Args:
+        request: what was asked for.
+        scene: what was rendered.
+        judge: who signs the row.
+
+    Returns:
+        Table ``preference_scores``, one row.
+    """
+    asked = request.prompt.scene
+    as_asked = asked is not None and replace(asked, seed=scene.seed) == scene
+    return frame(
+        "preference_scores",
+        [{"image_id": request.image_id, "judge": judge, "score": float(as_asked), "text_cut": False}],
+    )
 
 
 def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:

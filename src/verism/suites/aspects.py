@@ -28,9 +28,7 @@ class Aspect:
 ASPECTS: Mapping[str, Aspect] = {
     "alignment": Aspect("does the image show what its text says?"),
     "quality": Aspect("do the images look like real ones?"),
-    "aesthetics": Aspect(
-        "are the images clear and pleasing?", "no suite; people can be asked: verism annotate with a study of your own"
-    ),
+    "aesthetics": Aspect("are the images clear and pleasing?"),
     "originality": Aspect(
         "are the images new, or copies of what the model has seen?", "no suite, and no detector of watermarks or copies"
     ),

@@ -139,6 +139,10 @@ SUITES: Mapping[str, Entry] = {
         "1,000 prompts on culture, time, space, biology, physics, chemistry; two editions; from your copy",
         published={"wise": f"{HOME}.wise.published:wise"},
     ),
+    "preference": Entry(
+        f"{HOME}.preference.suite:Preference",
+        "PickScore and its kind: scores, win rates of two sets or several runs, agreement with people",
+    ),
     "oneig_alignment": Entry(
         f"{HOME}.oneig_alignment.suite:OneIGAlignment",
         "695 prompts, 11,231 questions with dependencies, four images each; from your copy of the data",

@@ -1,0 +1,1 @@
+"""Scorers of images that were trained on people's choices between images: PickScore and its kind."""

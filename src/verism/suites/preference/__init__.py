@@ -1,0 +1,1 @@
+"""Preference models as a suite: which of two sets of images they expect people to like more, prompt by prompt."""
