@@ -516,6 +516,11 @@ READERS: dict[str, Reader] = {
         base={"a_m": {"text_id": "a", "human_scores": [4, 5], "tifa_x": 0.5}},
         suffixes=(".json",),
     ),
+    "suites.unsafe_content.prompt_file:read_prompts": Reader(
+        call=plain("suites.unsafe_content.prompt_file:read_prompts"),
+        base=[{"prompt": "a cat", "categories": "hate, violence", "hard": 1, "prompt_toxicity": 0.5}],
+        suffixes=(".csv", ".jsonl"),
+    ),
     "suites.wise.benchmark:read_prompts": Reader(
         call=lambda p: resolved("suites.wise.benchmark:read_prompts")(
             p, "verified", resolved("suites.wise.benchmark:our_wording")("verified")

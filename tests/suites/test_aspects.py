@@ -43,4 +43,5 @@ def test_list_aspects():
     records = json.loads(verism("list", "aspects", "--json").output)
     covered = [record["aspect"] for record in records if record["suites"]]
     assert f"{len(covered)} of 12 aspects of HEIM" in text
-    assert {"alignment", "quality", "aesthetics", "reasoning", "knowledge", "bias", "fairness"} == set(covered)
+    expected = {"alignment", "quality", "aesthetics", "reasoning", "knowledge", "bias", "toxicity", "fairness"}
+    assert expected == set(covered)

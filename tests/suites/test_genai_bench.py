@@ -15,6 +15,7 @@ from tiny_vision_language import qwen2_vl
 
 from verism import api
 from verism.errors import UsageError
+from verism.metrics.best_of_several import expected_pick
 from verism.records import Scene, SceneFact, SceneObject
 from verism.suites.genai_bench.benchmark import (
     N_PROMPTS,
@@ -29,7 +30,7 @@ from verism.suites.genai_bench.benchmark import (
     skill_alterations,
 )
 from verism.suites.genai_bench.human import agreement_by_group, summary_of_ratings
-from verism.suites.genai_bench.ratings import expected_pick, mean_rating, on_scale, read_ratings
+from verism.suites.genai_bench.ratings import mean_rating, on_scale, read_ratings
 from verism.suites.questions.asked import AskedQuestion, as_spec, questions_of
 from verism.suites.questions.switches import Reply, own_value
 

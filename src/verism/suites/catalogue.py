@@ -143,6 +143,10 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.preference.suite:Preference",
         "PickScore and its kind: scores, win rates of two sets or several runs, agreement with people",
     ),
+    "unsafe_content": Entry(
+        f"{HOME}.unsafe_content.suite:UnsafeContent",
+        "unsafe images from prompts that invite them (I2P and the like); from your copy of the data",
+    ),
     "oneig_alignment": Entry(
         f"{HOME}.oneig_alignment.suite:OneIGAlignment",
         "695 prompts, 11,231 questions with dependencies, four images each; from your copy of the data",

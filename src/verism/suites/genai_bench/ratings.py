@@ -1,20 +1,16 @@
-"""People's ratings of images: read from files, held to the scale, and what picking the best of several images gains."""
+"""People's ratings of images: read from files and held to the scale."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from verism.errors import UsageError
 from verism.files import read_json
 from verism.suites.genai_bench.benchmark import MODELS, rating_list
 
-__all__ = ["HIGHEST", "LOWEST", "OnScale", "expected_pick", "mean_rating", "on_scale", "read_ratings"]
+__all__ = ["HIGHEST", "LOWEST", "OnScale", "mean_rating", "on_scale", "read_ratings"]
 
 LOWEST, HIGHEST = 1, 5  # 1: does not match at all; 5: matches exactly
 EXPECTED = (
@@ -108,36 +104,3 @@ def _numbered(key: str) -> tuple[str, int]:
     """Prompt and number of the image in a name such as ``00012_03``."""
     prompt_id, _, number = key.rpartition("_")
     return (prompt_id, int(number)) if number.isdigit() else (key, 0)
-
-
-def expected_pick(scores: ArrayLike, ratings: ArrayLike, k: int) -> float:
-    """The mean rating of the best-scored of k images of a prompt, over all ways to draw k of those there are.
-
-    Images with equal scores are as likely to be picked as each other. With the ratings for scores this is the oracle's
-    pick, and with equal scores the mean rating.
-
-    Args:
-        scores: of the images, shape (N,), finite.
-        ratings: of the same images, shape (N,), finite.
-        k: images to pick from, 1 to N.
-
-    Raises:
-        ValueError: k out of range, unequal lengths, NaN or infinity.
-
-    >>> expected_pick([0.2, 0.9, 0.5], [1, 5, 3], 2)  # of the three pairs 5 is picked twice and 3 once
-    4.333333333333333
-    """
-    score, rating = np.asarray(scores, dtype=np.float64), np.asarray(ratings, dtype=np.float64)
-    if score.ndim != 1 or score.shape != rating.shape or not np.isfinite([score, rating]).all():
-        raise ValueError(f"scores and ratings are finite and of one length; got shapes {score.shape}, {rating.shape}")
-    n = len(score)
-    if not 1 <= k <= n:
-        raise ValueError(f"k must be between 1 and the number of images, {n}; got {k}")
-    total, below = 0.0, 0
-    for value in np.unique(score):  # ascending
-        tied = score == value
-        up_to = below + int(tied.sum())
-        chance = (math.comb(up_to, k) - math.comb(below, k)) / math.comb(n, k)
-        total += chance * float(rating[tied].mean())
-        below = up_to
-    return total

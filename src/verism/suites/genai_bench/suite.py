@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from verism.errors import UsageError
+from verism.metrics.best_of_several import expected_pick
 from verism.records import Observed, Prompt, SceneFact, Score, UserImage
 from verism.specs import PROBABILITY, SHARE
 from verism.statistics.intervals import Interval, clustered_mean
@@ -27,7 +28,7 @@ from verism.suites.genai_bench.benchmark import (
     read_skills,
     skill_alterations,
 )
-from verism.suites.genai_bench.ratings import HIGHEST, LOWEST, expected_pick, mean_rating, on_scale, read_ratings
+from verism.suites.genai_bench.ratings import HIGHEST, LOWEST, mean_rating, on_scale, read_ratings
 from verism.suites.questions.agreement import agreement_with_people
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
