@@ -391,6 +391,11 @@ READERS: dict[str, Reader] = {
     "imaging:read_image": Reader(call=plain("imaging:read_image"), base=image_file("TIFF"), suffixes=(".tif", ".png")),
     "judges.captions.results:CaptionResults": Reader(call=plain("judges.captions.results:CaptionResults"), base=[ROW]),
     "judges.ocr.results:OcrResults": Reader(call=plain("judges.ocr.results:OcrResults"), base=[ROW]),
+    "judges.preference.hpsv3:read_wording": Reader(
+        call=plain("judges.preference.hpsv3:read_wording"),
+        base=b'INSTRUCTION = "{text_prompt}"\nprompt_with_special_token = "<|Reward|>"\n',
+        suffixes=(".py", ".txt"),
+    ),
     "judges.preference.results:read_scores": Reader(
         call=plain("judges.preference.results:read_scores"), base=[ROW | {"score": 0.5, "scorer": "mine"}]
     ),

@@ -606,7 +606,7 @@ class PreferenceNeed(Need):
     table: ClassVar[str] = "preference_scores"
     role: ClassVar[str] = "scorer"
     judges: ClassVar[str] = "preference scorers"
-    help: ClassVar[str] = "Preference scorer: pickscore:ID_OR_PATH, results:FILE, truth ..."
+    help: ClassVar[str] = "Preference scorer: pickscore:ID_OR_PATH, hpsv2.1:FILE, imagereward:FILE, hpsv3:FILE, truth."
 
 
 @dataclass(frozen=True, kw_only=True)

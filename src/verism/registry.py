@@ -221,6 +221,22 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "verism.judges.preference.pickscore:PickScore",
             "PickScore, exp(scale) x cosine of CLIP: pickscore:yuvalkirstain/PickScore_v1, pickscore:FOLDER",
         ),
+        "hpsv2.1": (
+            "verism.judges.preference.hps:hpsv2_1",
+            "HPS v2.1, 100 x cosine of a ViT-H-14: hpsv2.1:HPS_v2.1_compressed.pt",
+        ),
+        "hpsv2": (
+            "verism.judges.preference.hps:hpsv2",
+            "HPS v2.0, on another scale: hpsv2:HPS_v2_compressed.pt",
+        ),
+        "imagereward": (
+            "verism.judges.preference.imagereward:ImageReward",
+            "ImageReward, BLIP with a head: imagereward:ImageReward.pt",
+        ),
+        "hpsv3": (
+            "verism.judges.preference.hpsv3:Hpsv3",
+            "HPSv3, Qwen2-VL with a head: hpsv3:HPSv3.safetensors?wording=data_collator_qwen.py",
+        ),
         "results": (
             "verism.judges.preference.results:PreferenceResults",
             "scores given elsewhere: results:FILE.csv or .jsonl",

@@ -272,6 +272,8 @@ def test_pickscore_runs_through_the_command_line_and_equals_the_formula(tmp_path
     from verism.records import EmbeddingNeed, LoadedImage
 
     weights = tiny_clip(tmp_path / "tiny", dim=8)
+    see_through = Image.open(tmp_path / "second" / "00002.png").convert("RGBA")  # on which released programs fail
+    see_through.save(tmp_path / "second" / "00002.png")
     run, output = run_of(tmp_path, sets, f"pickscore:{weights}?batch_size=3")
     assert "PickScore" in output
     given = dict(run.verdicts().filter(rule="preference_score").select("image_id", "value").rows())
@@ -281,7 +283,7 @@ def test_pickscore_runs_through_the_command_line_and_equals_the_formula(tmp_path
     scale = float(CLIPModel.from_pretrained(weights).logit_scale.detach().exp())
     for number, text in enumerate(PROMPTS):
         for label in ("first", "second"):
-            pixels = np.asarray(Image.open(tmp_path / label / f"{number:05d}.png"))
+            pixels = np.asarray(Image.open(tmp_path / label / f"{number:05d}.png").convert("RGB"))
             image = LoadedImage(image_id="i", prompt_id="p", pixels=pixels)
             vectors = [
                 torch.tensor(frame["vector"][0].to_list())
