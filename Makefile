@@ -17,6 +17,7 @@ OUT ?= demo_run
 WORKERS ?= 2
 PYTEST_ARGS ?=
 ISA_ARGS ?=
+RELEASE_ARGS ?=
 
 BIN := $(VENV)/bin
 # Versions that were tested together. Torch comes first and by its exact version: where a CPU build is configured this
@@ -28,11 +29,13 @@ TORCH := $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' constraints.txt)
 CREATED := $(VENV)/.stamp-created
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
+RELEASE := .venv-release/.stamp
 
-.PHONY: help demo install dev test test-ray test-isa check format bench clean distclean no-torchvision
+.PHONY: help demo install dev test test-ray test-isa check docs-check format bench lock release-check clean distclean \
+	no-torchvision
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(CORE) ## The whole job, offline, in minutes: images of known truth, detector, table, report
 	$(BIN)/verism demo --out $(OUT)
@@ -61,6 +64,9 @@ check: $(DEV) no-torchvision ## The quick half of `make test`: everything but th
 no-torchvision: $(DEV)
 	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit("torchvision is installed in $(VENV), and nothing of verism needs it; a dependency brought it: pip uninstall torchvision" if u.find_spec("torchvision") else 0)'
 
+docs-check: $(DEV) ## Generated pages are as the code, links and commands in documents lead somewhere
+	$(BIN)/python -m pytest tests/test_docs_generated.py tests/test_project.py tests/test_extending_docs.py tests/test_release.py
+
 format: $(DEV) ## Format the code and mend what can be mended automatically
 	$(BIN)/ruff check --fix --exit-zero
 	$(BIN)/ruff format
@@ -68,12 +74,18 @@ format: $(DEV) ## Format the code and mend what can be mended automatically
 bench: $(DEV) ## Speed of renderer, detector, pipeline, store and start-up, as ratios
 	$(BIN)/python benchmarks/run.py
 
+lock: $(RELEASE) ## Write requirements.lock anew: what the Dockerfile installs, with hashes
+	.venv-release/bin/python tools/lock.py
+
+release-check: $(RELEASE) ## Build, look at, install and use what would be released; RELEASE_ARGS="--extra core" for less
+	.venv-release/bin/python tools/release_check.py $(RELEASE_ARGS)
+
 clean: ## Remove what was made, but not .venv
 	rm -rf $(OUT) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv as well
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-release
 
 $(CREATED):
 	@if [ -z "$(PYTHON)" ] || ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
@@ -92,3 +104,9 @@ $(DEV): $(CREATED) pyproject.toml constraints.txt
 	$(PIP) install $(CONSTRAINTS) $(TORCH)
 	$(PIP) install $(CONSTRAINTS) -e '.[dev]'
 	@touch $(CORE) $@
+
+$(RELEASE): tools/release-requirements.txt
+	@if [ -z "$(PYTHON)" ]; then echo "No Python 3.11 or later: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; fi
+	"$(PYTHON)" -m venv .venv-release
+	.venv-release/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@

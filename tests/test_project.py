@@ -49,7 +49,9 @@ def project_files() -> list[Path]:
         )  # fmt: skip
         files = [ROOT / name for name in done.stdout.split("\0") if name]
     else:  # a source distribution
-        files = [p for top in ("src", "tests", "docs", "benchmarks", "examples") for p in (ROOT / top).rglob("*")]
+        files = [
+            p for top in ("src", "tests", "docs", "benchmarks", "examples", "tools") for p in (ROOT / top).rglob("*")
+        ]
         files += list(ROOT.iterdir())
     return sorted(p for p in files if p.is_file() and p.suffix != ".pyc")
 
@@ -118,16 +120,18 @@ def imported_by(path: Path) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks"])
+@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks", "tools"])
 def test_everything_imported_is_declared(folder):
     # Beside the standard library, and what lies in the tests' own folders.
     local = {p.stem for p in (ROOT / folder).rglob("*.py")} | {"verism", "tiny_inception", "tiny_vision_language"}
-    local |= {p.parent.name for p in (ROOT / folder).rglob("__init__.py")}
+    local |= {p.parent.name for p in (ROOT / folder).rglob("__init__.py")} | {p.stem for p in ROOT.glob("tools/*.py")}
     providers = metadata.packages_distributions()
     declared = {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in all_requirements()}
-    if folder == "benchmarks":  # peers live in an environment of their own
-        peers = (ROOT / "benchmarks" / "peers" / "requirements.txt").read_text(encoding="utf-8").splitlines()
-        declared |= {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in peers if r and not r.startswith("#")}
+    # Peers and the tools of a release live in environments of their own.
+    others = {"benchmarks": "benchmarks/peers/requirements.txt", "tools": "tools/release-requirements.txt"}
+    if folder in others:
+        named = (ROOT / others[folder]).read_text(encoding="utf-8").splitlines()
+        declared |= {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in named if r and not r.startswith("#")}
     missing = {
         f"{document_id(path)}: {module}"
         for path in (ROOT / folder).rglob("*.py")
@@ -157,6 +161,7 @@ def test_the_makefile_installs_the_pinned_torch_first():
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "Makefile", ".ci/run"])
 def test_no_package_source_is_named(name):
     text = (ROOT / name).read_text(encoding="utf-8")
+    text = re.sub(r"^\[project\.urls\]\n(?:\w+ = .*\n)+", "", text, flags=re.MULTILINE)  # addresses of its own
     assert not re.findall(r"\w+://\S+|--(?:extra-)?index-url|--find-links", text)
 
 

@@ -11,15 +11,16 @@ from importlib import metadata
 
 __all__ = ["Finding", "diagnose"]
 
-# module, package on PyPI, extra that brings it (None: core), what it is for
+# module, package on PyPI, extra that brings it (None: core), what it is for. Embree is part of the core where it has
+# wheels, and of an extra everywhere.
 MODULES = (
     ("numpy", "numpy", None, "arrays"),
     ("scipy", "scipy", None, "statistics"),
     ("polars", "polars", None, "tables"),
     ("PIL", "pillow", None, "images"),
     ("onnxruntime", "onnxruntime", None, "the built-in detector"),
-    ("embreex", "embreex", None, "the simulator"),
-    ("trimesh", "trimesh", None, "your own 3D models"),
+    ("embreex", "embreex", "sim", "the simulator"),
+    ("trimesh", "trimesh", "sim", "3D models of your own"),
     ("torch", "torch", "models", "hub models, training"),
     ("transformers", "transformers", "models", "detectors, CLIP, captioners, question answering from the hub"),
     ("fastapi", "fastapi", "annotate", "the page where people judge images"),
@@ -142,6 +143,8 @@ def _generator() -> Finding:
 
 
 def _simulator() -> Finding:
+    from verism.errors import MissingExtra
+
     try:
         from verism.records import Scene
         from verism.simulator.scene_renderer import SceneRenderer
@@ -151,6 +154,8 @@ def _simulator() -> Finding:
             scene_id="doctor", skill="object", split="val", text="", background="photo_studio", objects=(), seed=1
         )
         renderer.render(scene)
+    except MissingExtra as err:  # no wheel for this system: verism works without
+        return Finding("simulator", False, False, str(err))
     except Exception as err:
         return Finding("simulator", False, True, f"cannot render: {err}")
     return Finding("simulator", True, True, "renders")

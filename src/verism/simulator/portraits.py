@@ -24,7 +24,7 @@ from verism.simulator.assets.heads import LANDMARKS, FaceShape, Marks, draw_face
 from verism.simulator.assets.people import MONK_TONES, HairStyle, PersonSpec, build_parts
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.model import Model, Part, pick
-from verism.simulator.renderer import Camera, Placed, render
+from verism.simulator.renderer import Camera, Placed, render, require_embree
 from verism.simulator.scene_renderer import RENDERER_VERSION, SIZES
 from verism.simulator.surroundings import Surroundings
 from verism.simulator.threads import single_threaded
@@ -441,12 +441,14 @@ class PeopleRenderer:
 
     Raises:
         UsageError: a size outside the simulator's, or an unknown view.
+        MissingExtra: Embree is not installed.
     """
 
     def __init__(self, size: int = 256, view: View = "full") -> None:
         _check_size(size)
         if view not in get_args(View) or view == "lower":
             raise UsageError(f"view must be full, upper or bust, got {view!r}")
+        require_embree()
         self.size = size
         self.view = view
         self.name = f"people-{RENDERER_VERSION}.{PORTRAITS_VERSION}@{size}&view={view}"

@@ -10,6 +10,7 @@ components, which is several times faster. Skies and grounds take and give one r
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from verism.errors import MissingExtra
 from verism.simulator.model import Material, Model, Pattern
 from verism.simulator.noise import noise
 from verism.simulator.shapes import Mesh
@@ -26,7 +28,7 @@ from verism.simulator.surroundings import Surroundings, linear
 
 Array = NDArray[np.float32]
 
-__all__ = ["Camera", "Placed", "Rendering", "render", "silhouette"]
+__all__ = ["Camera", "Placed", "Rendering", "render", "require_embree", "silhouette"]
 
 # Four samples a pixel on a rotated grid: no two share a row or a column, so near-vertical and near-horizontal edges,
 # the commonest ones, get four steps. The first two, symmetric about the centre, are cast everywhere; the other two only
@@ -142,8 +144,22 @@ class Rendering:
     depth: Array
 
 
+def require_embree() -> None:
+    """Say how to install Embree where it is absent, before the first scene and not once for each of them.
+
+    Raises:
+        MissingExtra: embreex is not installed, as on systems that it has no wheel for.
+    """
+    if importlib.util.find_spec("embreex") is None:
+        raise MissingExtra(
+            "the simulator needs 'embreex'. Install it with: pip install 'verism[sim]' (wheels: Linux and Windows on "
+            "x86-64, macOS from 13). Everything else works without it, with images of a model or --images"
+        )
+
+
 def _scene(triangles: Array) -> object:
     """Embree's scene of triangles (F, 3, 3)."""
+    require_embree()
     from embreex import rtcore_scene
     from embreex.mesh_construction import TriangleMesh
 

@@ -19,7 +19,7 @@ from verism.records import Rendered, Scene, SceneObject
 from verism.simulator.catalogue import Catalogue, standard_catalogue
 from verism.simulator.lettering import draw_texts
 from verism.simulator.model import Asset, Material, Model, Pattern
-from verism.simulator.renderer import Camera, Placed, render, silhouette
+from verism.simulator.renderer import Camera, Placed, render, require_embree, silhouette
 from verism.simulator.shapes import extremes
 from verism.simulator.surroundings import Surroundings
 from verism.simulator.threads import single_threaded
@@ -113,6 +113,10 @@ class SceneRenderer:
         size: width and height in pixels.
         catalogue: classes and environments; the standard ones if None.
         min_visible: least visible share of every object.
+
+    Raises:
+        ValueError: a size that is not rendered.
+        MissingExtra: Embree is not installed.
     """
 
     def __init__(
@@ -120,6 +124,7 @@ class SceneRenderer:
     ) -> None:
         if not SIZES[0] <= size <= SIZES[1]:
             raise ValueError(f"size must be {SIZES[0]} to {SIZES[1]} pixels, got {size}")
+        require_embree()
         self.size = size
         self.catalogue = catalogue or standard_catalogue()
         self.min_visible = min_visible

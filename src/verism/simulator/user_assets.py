@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from verism.errors import UsageError
+from verism.errors import UsageError, require
 from verism.files import open_regular
 from verism.limits import IMAGE_BYTES
 from verism.simulator.model import Asset, Material, Model, Part, pick
@@ -57,10 +57,11 @@ def load_model(path: Path) -> Model:
 
     Raises:
         UsageError: not readable, empty, or too large.
+        MissingExtra: trimesh is not installed.
     """
-    import trimesh
     from PIL import EpsImagePlugin
 
+    trimesh = require("trimesh", extra="sim", purpose="a 3D model of your own")
     # trimesh lets Pillow open textures of any format, and for EPS that starts another program.
     EpsImagePlugin.gs_binary = False
     try:
