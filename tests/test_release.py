@@ -144,6 +144,16 @@ def test_reasons_are_of_files_that_exist(start):
     assert path.is_dir() if start.endswith("/") else path.is_file()
 
 
+def test_large_files_of_the_package_have_a_reason():
+    source = ROOT / "src"
+    files = [p for p in (source / "verism").rglob("*") if p.is_file() and p.stat().st_size > 1.5e6]
+    assert len(files) >= 4
+    names = [p.relative_to(source).as_posix() for p in files]
+    assert not [name for name in names if not any(name.startswith(start) for start in release_check.REASONS)]
+    # Networks hardly get smaller in the wheel.
+    assert sum(p.stat().st_size for p in files) / 1e6 < release_check.WHEEL_MB - 5
+
+
 # ------------------------------------------------------------------------------------------------------------ metadata
 def test_addresses_are_those_of_pyproject():
     home = PROJECT["urls"]["Repository"]
