@@ -39,7 +39,8 @@ LARGE_MB = 1.0  # a file from here on needs a reason
 REASONS = {
     "verism/judges/detection/data/paintskills_detector.onnx": "the built-in detector: the demo, and tests of suites, "
     "need no network",
-    "verism/judges/embedding/data/": "the built-in embedder of rendered images and texts: CLIP metrics and questions offline",
+    "verism/judges/embedding/data/": "the built-in embedder of rendered images and texts: CLIP metrics and "
+    "questions offline",
     "verism/generators/data/paintskills_generator/": "the built-in generator (three networks): a model that can be "
     "evaluated offline",
 }
