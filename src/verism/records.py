@@ -812,7 +812,8 @@ class EstimandPart:
 class Estimand:
     """A score as what it is made of, so that the judge's error can be taken out of it.
 
-    ``score.value`` is the sum over parts of coefficient times the weighted mean of ``worth[predicted]``.
+    ``score.value`` is the sum over parts of coefficient times the weighted mean of ``worth[predicted]``; or, where
+    ``terms`` are named, the mean over them of the absolute values of such sums.
 
     Attributes:
         score: the score as judged.
@@ -820,6 +821,9 @@ class Estimand:
         role: role of the judge whose error the score has (``vqa``, ``skin_tone``, ``detector`` ...).
         worth: number that each class counts as.
         parts: terms of the sum.
+        terms: which parts each absolute value is of, by their positions; empty for a plain sum.
+        small: whether it is one of many groups of a few images each, which a few labels say nothing about: it is
+            adjusted by cards, and by labels only where there are enough of them.
     """
 
     score: Score
@@ -827,6 +831,8 @@ class Estimand:
     role: str
     worth: Mapping[str, float]
     parts: tuple[EstimandPart, ...]
+    terms: tuple[tuple[int, ...], ...] = ()
+    small: bool = False
 
 
 class Generator(Protocol):

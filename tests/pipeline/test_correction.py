@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from verism.cards import JudgeCard, Measured
@@ -78,6 +79,59 @@ def test_all_labelled_is_the_mean_of_people_whatever_the_judge_says():
     assert made.score.value == pytest.approx(0.35)
     assert made.score.adjusted == "rendered"
     assert made.source == "the ground truth of this run's generator"
+
+
+def test_a_mean_of_absolute_values_lies_between_the_ends_of_all_its_terms():
+    # The judge calls 60 and 20 of 100 right in the first pair, 30 and 50 in the second; its errors are 0.1 and 0.2, so
+    # shares are (x - 0.1) / 0.7 and differences 0.4 / 0.7 and -0.2 / 0.7: their mean absolute value is 0.3 / 0.7.
+    parts = [
+        part(answers(yes), name=name, coefficient=sign)
+        for yes, name, sign in ((60, "a", 1.0), (20, "b", -1.0), (30, "c", 1.0), (50, "d", -1.0))
+    ]
+    whole = replace(estimand(*parts, score=score(0.3)), terms=((0, 1), (2, 3)))
+    [made] = adjust_by_cards([whole], [card(table())], JUDGES)
+    assert made.score.value == pytest.approx(0.3 / 0.7, abs=0.005)
+    apart = [estimand(*parts[:2], score=score(0.4)), estimand(*parts[2:], score=score(-0.2))]
+    first, second = (a.score for a in adjust_by_cards(apart, [card(table())], JUDGES))
+    # Wider than the 95 % ends of either: both must hold at once.
+    assert made.score.ci_low < (first.ci_low + max(0.0, -second.ci_high)) / 2
+    assert made.score.ci_high > (first.ci_high - second.ci_low) / 2
+    assert 0 <= made.score.ci_low < made.score.ci_high <= 1
+    assert "at once" in made.note
+    signs = {
+        f"{n}{i}": YES if i < k else NO for n, k in (("a", 50), ("b", 30), ("c", 20), ("d", 80)) for i in range(100)
+    }
+    [labelled] = adjust_by_labels([whole], lambda *_: signs)
+    assert labelled.score.value == pytest.approx((0.2 + 0.6) / 2)
+    few = {name: label for name, label in signs.items() if name[0] != "d"}
+    assert adjust_by_labels([whole], lambda *_: few) == []  # a group without any label
+
+
+@pytest.mark.parametrize("true", [(0.3, 0.3), (0.5, 0.2)], ids=["no difference", "a difference"])
+def test_ends_of_a_mean_of_absolute_values_hold_it(true):
+    rng = np.random.default_rng(8)
+    held = []
+    for _ in range(60):
+        counts = ((100 - (x := int(rng.binomial(100, 0.1))), x), (y := int(rng.binomial(100, 0.15)), 100 - y))
+        parts = []
+        for term in range(4):
+            for group, share in enumerate(true):
+                shown = rng.random(40) < share
+                said = np.where(shown, rng.random(40) > 0.15, rng.random(40) < 0.1)
+                parts.append(
+                    part([YES if s else NO for s in said], name=f"{term}-{group}-", coefficient=1 - 2.0 * group)
+                )
+        whole = replace(estimand(*parts), terms=tuple((2 * k, 2 * k + 1) for k in range(4)))
+        [made] = adjust_by_cards([whole], [card(table(counts))], JUDGES)
+        held.append(made.score.ci_low - 1e-9 <= abs(true[0] - true[1]) <= made.score.ci_high + 1e-9)
+    assert np.mean(held) >= 0.95
+
+
+def test_a_small_group_is_adjusted_by_cards_and_by_enough_labels_only():
+    small = replace(estimand(part(answers(12, 20))), small=True)
+    assert adjust_by_cards([small], [card(table())], JUDGES)
+    assert adjust_by_labels([small], lambda *_: {f"a{i}": YES for i in range(8)}) == []
+    assert adjust_by_labels([small], lambda *_: {f"a{i}": YES for i in range(9)})
 
 
 def test_weights_count():

@@ -127,7 +127,8 @@ def test_estimands_are_the_scores_they_name(tmp_path, record):
     suite = make(tmp_path, record)
     observed = replied(suite, uneven)
     verdicts = suite.verdicts(observed)
-    estimands = suite.estimands(observed, verdicts)
+    every = suite.estimands(observed, verdicts)
+    estimands = [e for e in every if not e.terms]
     scores = [s for s in suite.scores(observed, verdicts) if s.metric in ("frequency", "gep")]
     n_groups = len(suite.study.groups)
     # Both settings, two attributes: a frequency of each group, and a difference of every two groups.
@@ -143,6 +144,27 @@ def test_estimands_are_the_scores_they_name(tmp_path, record):
         assert {part.key["attribute"] for part in estimand.parts} == {estimand.score.group["attribute"]}
         assert sum(len(part.image_ids) for part in estimand.parts) == estimand.score.n_used
         assert (estimand.rule, estimand.role) == ("VQA", "vqa")
+
+
+@pytest.mark.parametrize("record", [SMALL, THREE])
+def test_the_score_is_the_mean_of_the_absolute_values_of_its_terms(tmp_path, record):
+    suite = make(tmp_path, record)
+    observed = replied(suite, uneven)
+    verdicts = suite.verdicts(observed)
+    made = [e for e in suite.estimands(observed, verdicts) if e.terms]
+    n_groups = len(suite.study.groups)
+    assert {e.score.metric for e in made} == {"gep_score"}
+    assert len(made) == 2 * n_groups * (n_groups - 1) // 2  # both settings; none of single contexts
+    for estimand in made:
+        means = [
+            part.coefficient
+            * math.fsum(w * estimand.worth[s] for w, s in zip(part.weights, part.predicted, strict=True))
+            for part in estimand.parts
+        ]
+        terms = [abs(math.fsum(means[k] for k in term)) for term in estimand.terms]
+        assert len(terms) == len(suite.study.attributes)
+        assert math.fsum(terms) / len(terms) == pytest.approx(estimand.score.value, abs=1e-12)
+        assert "context" not in estimand.score.group
 
 
 def test_replies_that_are_neither_are_in_no_estimand(tmp_path):

@@ -154,7 +154,9 @@ def known_tables(
     if left_out:
         about += f"; {len(left_out):,} images are left out, whose true class the judge cannot predict"
     used = frozenset(image for of_rule in known.values() for image in of_rule)
-    strata = {name: text for name, text in strata_of([*estimands, *by_truth], role).items() if name in used}
+    # By what the judge says, as those of the runs that are compared with it; by the truth where it says nothing.
+    judged_for = strata_of(estimands, role) or strata_of(by_truth, role)
+    strata = {name: text for name, text in judged_for.items() if name in used}
     return KnownTables(
         judge=names[role],
         role=role,

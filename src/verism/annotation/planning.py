@@ -78,8 +78,8 @@ def plan_labels(
     """
     planned = []
     for estimand in suite.estimands(observed, run.verdicts()):
-        if estimand.score.protocol != protocol:
-            continue
+        if estimand.score.protocol != protocol or estimand.terms or estimand.small:
+            continue  # a mean of absolute values is no mean of labels; of small groups there are too many
         known = [human_classes(run, suite, estimand.rule, part.key, ratings=ratings) for part in estimand.parts]
         n_labels = sum(
             image in classes for part, classes in zip(estimand.parts, known, strict=True) for image in part.image_ids

@@ -344,32 +344,33 @@ def _put_on_bench(
     items: list[BenchItem] = []
     notes: list[str] = []
     cards: list[str] = []
-    name = ""
+    name, shown = "", 0
     with ModelPool() as pool:
         for source in sources:
             context = settings.options.context(source.suite, list(source.suite.prompts()))
             judge = TimedJudge(pool.judge(asked, context, settings.role) if isinstance(asked, str) else asked)
             name = judge.name
-            if not source.bench.by_prompts:
-                try:
-                    getattr(judge, "check", lambda _: None)(_need(source.suite, settings.role))
-                except UsageError as err:
-                    notes.append(f"not asked about {source.suite.name}: {err}")
-                    continue
             tell(f"{given}: {source.suite.name}")
-            for strength in (None, *settings.disturbances):
-                made, card = _observed(source, judge, settings, strength, out, folder, tell)
-                items += made
-                cards += [card] if card else []
+            try:
+                for strength in (None, *settings.disturbances):
+                    made, card = _observed(source, judge, settings, strength, out, folder, tell)
+                    items += made
+                    cards += [card] if card else []
+            except _NotAskedError as err:
+                notes.append(f"not asked about {source.name}: {err}")
+                continue
             if lost := Run.open(out / "items" / source.name).unusable().height:
                 notes.append(f"{lost:,} images of {source.suite.name} are not there and were not asked about")
-            for line in getattr(judge, "summary", list)():
+            for line in [*getattr(judge, "remarks", list)(), *getattr(judge, "summary", list)()]:
                 if line not in notes:
                     notes.append(line)
+            shown += judge.images
     if not items:
         raise UsageError(f"{given} can be asked about none of the suites: {'; '.join(notes)}")
     folder.mkdir(parents=True, exist_ok=True)
     clock = _clock(folder)
+    if not shown and (folder / "judge.json").exists():  # who was asked nothing has nothing to say of it
+        notes = list(read_json(folder / "judge.json", "what a judge did on the bench")["notes"])
     with whole_file(folder / ITEMS) as file:
         write_items(items).write_parquet(file)
     record = {
@@ -387,6 +388,22 @@ def _need(suite: Suite, role: str) -> Need:
     return next(need for need in suite.needs() if need.role == role)
 
 
+class _NotAskedError(UsageError):
+    """A judge cannot be asked about a suite."""
+
+
+def _check(judge: TimedJudge, need: Need) -> None:
+    """See that a judge can be asked.
+
+    Raises:
+        _NotAskedError: it says that it cannot.
+    """
+    try:
+        getattr(judge, "check", lambda _: None)(need)
+    except UsageError as err:
+        raise _NotAskedError(str(err)) from err
+
+
 def _observed(
     source: _Items,
     judge: TimedJudge,
@@ -397,6 +414,8 @@ def _observed(
     tell: Tell,
 ) -> tuple[list[BenchItem], str]:
     """What a judge says of one suite's images, as they are or disturbed; and the file of its card, if there is one."""
+    if not source.bench.by_prompts:
+        _check(judge, _need(source.suite, settings.role))  # before the first image is rendered
     plain = out / "items" / source.name
     prompts = list(source.suite.prompts())
     generator = source.make()
@@ -414,7 +433,7 @@ def _observed(
     if source.bench.by_prompts:
         matches = _matches(source, origin, settings, tell)
         need = matching_need(settings.role, matches)
-        getattr(judge, "check", lambda _: None)(need)
+        _check(judge, need)
     else:
         need = _need(source.suite, settings.role)
     with _noted_time(judge, folder):

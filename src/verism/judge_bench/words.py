@@ -96,8 +96,9 @@ def answers(board: Board) -> list[str]:
             rates = [g for g in board.groups if (g.judge, g.suite, g.facet) == (group.judge, group.suite, group.facet)]
             worst_rate = next(g for g in rates if g.value == group.worst)
             lines.append(
-                f"{group.judge} is not equally right for every {group.facet}: {rate(worst_rate.right, ends=False)} % "
-                f"of {group.worst}, where {100 * worst_rate.expected:.1f} % would be expected (adjusted p "
+                f"{group.judge} is not equally right for every {group.facet}: of {group.facet} {group.worst} in "
+                f"{rate(worst_rate.right, ends=False)} % where {100 * worst_rate.expected:.1f} % would be expected "
+                f"({group.suite}, adjusted p "
                 f"{p_words(group.p_adjusted)})."
             )
     return lines

@@ -34,6 +34,13 @@ Cells = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]  # rule and key ->
 Match = Callable[[JudgeCard], ImageMatch]
 Method = Literal["prediction-powered", "judge card"]
 
+CONFIDENCE = 0.95
+LEAST_LABELS = 9  # of a small group: fewer leave nearly everything open
+ABSOLUTE = (
+    "the ends are made of those of all differences at once (Bonferroni), as error makes an absolute value larger "
+    "however it falls"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Adjustment:
@@ -132,7 +139,11 @@ def adjust_by_labels(
                     inclusion=chances,
                 )
             )
-        if not labelled:
+        if not labelled or (estimand.small and labelled < LEAST_LABELS):
+            continue
+        if estimand.terms:
+            if (of_terms := _absolute_by_labels(estimand, parts, kind, notes)) is not None:
+                made.append(of_terms)
             continue
         result = ppi_sum(parts, bounds=_bounds(estimand))
         score = replace(estimand.score, value=result.value, ci_low=result.low, ci_high=result.high, adjusted=kind)
@@ -152,6 +163,61 @@ def adjust_by_labels(
             )
         )
     return made
+
+
+def _absolute_by_labels(
+    estimand: Estimand, parts: Sequence[LabelledMean], kind: Kind, notes: Sequence[str]
+) -> Adjustment | None:
+    """A mean of absolute values with labels of some images; None where a term has no label.
+
+    Args:
+        estimand: with terms.
+        parts: the labelled means, as its parts.
+        kind: where the labels are from.
+        notes: what to mind.
+    """
+    confidence = _of_each(estimand)
+    results = []
+    for term in estimand.terms:
+        chosen = [parts[position] for position in term]
+        if any(np.isnan(np.asarray(part.truth, dtype=np.float64)).all() for part in chosen):
+            return None
+        results.append(ppi_sum(chosen, confidence=confidence, bounds=(-_reach(estimand, term), _reach(estimand, term))))
+    value, low, high = _mean_absolute([(r.value, r.low, r.high) for r in results])
+    return Adjustment(
+        score=replace(estimand.score, value=value, ci_low=low, ci_high=high, adjusted=kind),
+        judged=estimand.score,
+        method="prediction-powered",
+        source="the ground truth of this run's generator"
+        if kind == "rendered"
+        else "annotators' answers about this run",
+        n_labels=sum(result.n_labels for result in results),
+        note="; ".join(dict.fromkeys([ABSOLUTE, *filter(None, notes)])),
+    )
+
+
+def _of_each(estimand: Estimand) -> float:
+    """Confidence level of each part's interval: so that those of all terms hold at once, of an estimand with terms."""
+    return 1 - (1 - CONFIDENCE) / max(1, len(estimand.terms))
+
+
+def _reach(estimand: Estimand, term: Sequence[int]) -> float:
+    """The greatest absolute value that a term can have."""
+    span = max(estimand.worth.values()) - min(estimand.worth.values())
+    return span * max(abs(estimand.parts[position].coefficient) for position in term)
+
+
+def _mean_absolute(terms: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+    """Mean of absolute values, and between which ends it lies if every term lies between its own.
+
+    >>> _mean_absolute([(0.2, 0.1, 0.4), (-0.1, -0.3, 0.2)])
+    (0.15000000000000002, 0.05, 0.35)
+    """
+    n = len(terms)
+    value = math.fsum(abs(value) for value, _, _ in terms) / n
+    low = math.fsum(max(0.0, low, -high) for _, low, high in terms) / n
+    high = math.fsum(max(abs(low), abs(high)) for _, low, high in terms) / n
+    return value, low, high
 
 
 def _chances(part: EstimandPart, truth: Sequence[float], cell_of: Mapping[str, Any]) -> tuple[list[float], int]:
@@ -195,7 +261,7 @@ def adjust_by_cards(
             found alike say so in ``adjusted`` (``rendered-unmatched``), so that no output can show them without it.
     """
     made = []
-    fits: dict[tuple[int, int], FittedShares] = {}  # the share of each class is of the same images
+    fits: dict[tuple[int, int, float], FittedShares] = {}  # the share of each class is of the same images
     for estimand in estimands:
         judge = judges.get(estimand.role, "")
         matches = [
@@ -205,24 +271,29 @@ def adjust_by_cards(
         tables = [match for match in matches if match is not None]
         if not matches or len(tables) < len(matches):
             continue
+        confidence = _of_each(estimand)
         means = [
             (math.nan, math.nan, math.nan, unlike)
             if (unlike := _other_rules(card, measured.protocol, rules or {}, declared))
-            else _through(part, measured, estimand.worth, fits)
+            else _through(part, measured, estimand.worth, fits, confidence)
             for part, (card, measured) in zip(estimand.parts, tables, strict=True)
         ]
-        value = sum(part.coefficient * mean[0] for part, mean in zip(estimand.parts, means, strict=True))
-        down = up = 0.0
-        for part, (middle, low, high, _) in zip(estimand.parts, means, strict=True):
-            below, above = part.coefficient * (middle - low), part.coefficient * (high - middle)
-            down += max(below, -above, 0.0) ** 2
-            up += max(above, -below, 0.0) ** 2
+        of_parts = [(part.coefficient, *mean[:3]) for part, mean in zip(estimand.parts, means, strict=True)]
+        if estimand.terms:
+            value, low, high = _mean_absolute([_sum([of_parts[k] for k in term]) for term in estimand.terms])
+        else:
+            value, low, high = _sum(of_parts)
         bounds = _bounds(estimand)
-        low, high = (max(value - math.sqrt(down), bounds[0]), min(value + math.sqrt(up), bounds[1]))
+        low, high = max(low, bounds[0]), min(high, bounds[1])
         card = tables[0][0]
         images = _worst([match(used) for used in {id(c): c for c, _ in tables}.values()]) if match else None
         ceiling = _saturation(estimand, [measured for _, measured in tables])
-        notes = [ceiling, *(note for *_, note in means), images.words if images else ""]
+        notes = [
+            ceiling,
+            ABSOLUTE if estimand.terms else "",
+            *(note for *_, note in means),
+            images.words if images else "",
+        ]
         score = replace(
             estimand.score,
             value=value,
@@ -242,6 +313,21 @@ def adjust_by_cards(
             )
         )
     return made
+
+
+def _sum(parts: Sequence[tuple[float, float, float, float]]) -> tuple[float, float, float]:
+    """A sum of independent estimates: value and ends.
+
+    Args:
+        parts: coefficient, value and ends of each.
+    """
+    value = math.fsum(coefficient * middle for coefficient, middle, _, _ in parts)
+    down = up = 0.0
+    for coefficient, middle, low, high in parts:
+        below, above = coefficient * (middle - low), coefficient * (high - middle)
+        down += max(below, -above, 0.0) ** 2
+        up += max(above, -below, 0.0) ** 2
+    return value, value - math.sqrt(down), value + math.sqrt(up)
 
 
 def _saturation(estimand: Estimand, tables: Sequence[Measured]) -> str:
@@ -293,18 +379,25 @@ def _through(
     part: EstimandPart,
     measured: Measured,
     worth: Mapping[str, float],
-    fits: dict[tuple[int, int], FittedShares],
+    fits: dict[tuple[int, int, float], FittedShares],
+    confidence: float,
 ) -> tuple[float, float, float, str]:
     """The mean of a part through an error table: value, ends, note."""
     if foreign := sorted(set(part.predicted) - set(measured.labels)):
         return math.nan, math.nan, math.nan, f"the card knows nothing of the class {foreign[0]!r}"
     if missing := [label for label in measured.labels if label not in worth]:
         return math.nan, math.nan, math.nan, f"the card's class {missing[0]!r} counts as nothing here"
-    fitted = fits.get((id(part), id(measured)))
+    fitted = fits.get((id(part), id(measured), confidence))
     if fitted is None:
         predicted = _predicted_by_prompt(part, measured)
-        fitted = fit_shares(None, measured.counts, observed_by_cluster=predicted, unusable=measured.unusable or None)
-        fits[id(part), id(measured)] = fitted
+        fitted = fit_shares(
+            None,
+            measured.counts,
+            observed_by_cluster=predicted,
+            unusable=measured.unusable or None,
+            confidence=confidence,
+        )
+        fits[id(part), id(measured), confidence] = fitted
     mean = fitted.mean([worth[label] for label in measured.labels])
     return mean.value, mean.low, mean.high, mean.note
 
@@ -322,6 +415,8 @@ def _predicted_by_prompt(part: EstimandPart, measured: Measured) -> NDArray[np.f
 
 def _bounds(estimand: Estimand) -> tuple[float, float]:
     """The least and the greatest that an estimand can be."""
+    if estimand.terms:
+        return 0.0, math.fsum(_reach(estimand, term) for term in estimand.terms) / len(estimand.terms)
     lowest, highest = min(estimand.worth.values()), max(estimand.worth.values())
     ends = [sorted((p.coefficient * lowest, p.coefficient * highest)) for p in estimand.parts]
     return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)

@@ -790,6 +790,12 @@ def test_estimands_say_what_scores_are_made_of(small):
         )
         assert worth == pytest.approx(e.score.value), e.score
         assert sum(len(part.image_ids) for part in e.parts) == e.score.n_used
+    single = [e for e in estimands if "profession" in e.score.group]
+    assert {e.score.metric for e in single} == {"class_share", "axis_mean"}
+    for e in single:
+        assert e.small
+        assert e.score.n_used >= 9  # of the tone, fewer faces can be used than images of most professions have
+        assert e.parts[0].clusters == e.parts[0].image_ids  # images of one profession are drawn independently
 
 
 def test_judges_are_held_against_what_the_renderer_knows(small):

@@ -86,15 +86,19 @@ def labels_of_ratings(
 def frequency_estimands(
     study: Study, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame, scores: Sequence[Score]
 ) -> list[Estimand]:
-    """Frequencies by ``VQA``, and their differences between groups, with the images behind them.
+    """Frequencies by ``VQA``, their differences between groups, and the GEP score, with the images behind them.
 
-    Not the GEP score: a mean of absolute differences is no sum of means, and error makes it larger however it falls.
+    The GEP score is a mean of absolute differences: error makes it larger however it falls. So its terms are adjusted,
+    and its ends are those of all of them at once. Not that of single contexts, whose one pair has no interval.
     """
     parts = _parts(prompts, verdicts)
     pairs = {f"{first.name} - {second.name}": (first.name, second.name) for first, second in study.pairs()}
-    made = []
+    made: list[Estimand] = []
     for score in scores:
         group = score.group
+        if score.metric == "gep_score":
+            made += _score_estimand(study, score, pairs, parts)
+            continue
         if score.adjusted or group.get("estimator") != RULE or math.isnan(score.value):
             continue
         if score.metric == "frequency":
@@ -113,6 +117,29 @@ def frequency_estimands(
         if len(signed) == len(groups):
             made.append(Estimand(score=score, rule=RULE, role="vqa", worth=WORTH, parts=tuple(signed)))
     return made
+
+
+def _score_estimand(
+    study: Study,
+    score: Score,
+    pairs: Mapping[str, tuple[str, str]],
+    parts: Mapping[tuple[str, str, str, str], EstimandPart],
+) -> list[Estimand]:
+    """The GEP score as a mean of absolute differences; nothing where an attribute has no usable image of a group."""
+    group = score.group
+    if score.adjusted or group.get("estimator") != RULE or "context" in group or math.isnan(score.value):
+        return []
+    groups = pairs[str(group["pair"])] if "pair" in group else next(iter(pairs.values()))
+    chosen: list[EstimandPart] = []
+    terms: list[tuple[int, ...]] = []
+    for attribute in study.attributes:
+        cells = [parts.get((score.protocol, str(group["setting"]), attribute.name, name)) for name in groups]
+        first, second = cells
+        if first is None or second is None:
+            return []
+        terms.append((len(chosen), len(chosen) + 1))
+        chosen += [first, replace(second, coefficient=-1.0)]
+    return [Estimand(score=score, rule=RULE, role="vqa", worth=WORTH, parts=tuple(chosen), terms=tuple(terms))]
 
 
 def _parts(prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> dict[tuple[str, str, str, str], EstimandPart]:

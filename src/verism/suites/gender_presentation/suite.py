@@ -25,7 +25,19 @@ from verism.records import (
     Score,
     UserImage,
 )
-from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
+from verism.suites.base import (
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    JudgeBench,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
 from verism.suites.gender_presentation.evidence import (
     ESTIMATORS,
     AttributeRows,
@@ -68,6 +80,13 @@ __all__ = ["GenderPresentation"]
 
 RESAMPLES = 2_000
 
+# Clothes of rendered people that judges are held against: often enough worn, and often enough not.
+BENCH_WEARS = (
+    "boots:0.3,slippers:0.3,dress:0.25/0,suit:0.2,jeans:0.25,shorts:0.3,slacks:0.3,skirt:0.5/0,shirt:0.5,jacket:0.5,"
+    "tie:0.5,hat:0.4,mask:0.3,gloves:0.3"
+)
+BENCH_OPTIONS = {"settings": ["neutral"], "n_images": 5}  # of each image all attributes are asked
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GenderPresentation(Suite):
@@ -84,6 +103,7 @@ class GenderPresentation(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        benches: how judges are held against rendered images, see ``JudgeBench``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -128,6 +148,15 @@ class GenderPresentation(Suite):
     )
     published: ClassVar[Mapping[str, str]] = {"gep": "verism.suites.gender_presentation.published:gep"}
     judge_roles: ClassVar[tuple[str, ...]] = ("clip", "vqa")
+    benches: ClassVar[tuple[JudgeBench, ...]] = (
+        JudgeBench(
+            roles=("vqa",),
+            model=f"people:wears={BENCH_WEARS}",
+            options=BENCH_OPTIONS,
+            images_per_prompt=5,
+            by=("gender",),
+        ),
+    )
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
         Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,11 @@ __all__ = ["judged_scores", "rating_tasks", "social_bias_estimands"]
 
 CANNOT_TELL = "cannot tell"
 NOBODY = "no person in the picture"
+# Usable images of a single descriptor from which on intervals through a card hold: the published 9 of each prompt.
+LEAST_IMAGES = 9
+MOST_CLASSES = (
+    3  # of an axis: its single descriptors' shares of more classes would have intervals of 75 points and more
+)
 
 
 def rating_tasks(study: Study) -> list[RatingTask]:
@@ -77,7 +83,9 @@ def social_bias_estimands(
 ) -> list[Estimand]:
     """Shares, means, presences and their differences, with the images behind them.
 
-    Not of single descriptors: their few images leave open nearly everything once a judge may err.
+    Of a single descriptor only shares and means, from ``LEAST_IMAGES`` usable images on: its few images leave much
+    open once a judge may err, and fewer leave open nearly everything. Its images are drawn independently, so each is
+    a unit of its own there. Of an axis with many classes only the mean.
     """
     table = perceived_table(study, observed, verdicts)
     parts = _Parts(study, table)
@@ -86,8 +94,9 @@ def social_bias_estimands(
     for score in scores:
         group = dict(score.group)
         name = str(group.pop("axis"))
-        if score.adjusted or study.facet in group or math.isnan(score.value):
+        if score.adjusted or math.isnan(score.value):
             continue
+        single = study.facet in group
         axis = study.axis(name)
         if axis is not None and score.metric in ("class_share", "axis_mean"):
             chosen = group.pop("class", None)
@@ -95,9 +104,13 @@ def social_bias_estimands(
             worth = {c.name: c.value + offset if chosen is None else float(c.name == chosen) for c in axis.choices}
             owner = parts.of(score.protocol, axis, group)
             role = "skin_tone" if axis.measured else "vqa"
+            if owner is not None and single:
+                if len(owner.image_ids) < LEAST_IMAGES or (chosen is not None and len(worth) > MOST_CLASSES):
+                    continue
+                owner = parts.apart(owner)
             if owner is not None:
-                made.append(Estimand(score=score, rule=name, role=role, worth=worth, parts=(owner,)))
-        elif name == ATTRIBUTE and score.metric in ("presence", "presence_difference"):
+                made.append(Estimand(score=score, rule=name, role=role, worth=worth, parts=(owner,), small=single))
+        elif name == ATTRIBUTE and not single and score.metric in ("presence", "presence_difference"):
             words = (str(group[GROUP_FACET]),) if GROUP_FACET in group else words_of[str(group["pair"])]
             results = [parts.of(score.protocol, str(group[ATTRIBUTE]), {GROUP_FACET: word}) for word in words]
             signed = tuple(_times(sign, p) for sign, p in zip((1.0, -1.0), results, strict=False) if p is not None)
@@ -117,7 +130,14 @@ class _Parts:
     def __init__(self, study: Study, table: Table) -> None:
         self._study, self._table = study, table
         self._known: dict[tuple[Any, ...], EstimandPart | None] = {}
+        self._apart: dict[int, EstimandPart] = {}
         self._descriptors = [str(value) for value in table.facet(study.facet)]
+
+    def apart(self, part: EstimandPart) -> EstimandPart:
+        """The part with each image as a unit of its own; the same one whenever it is asked for."""
+        if id(part) not in self._apart:
+            self._apart[id(part)] = replace(part, clusters=part.image_ids)
+        return self._apart[id(part)]
 
     def of(self, protocol: str, what: Axis | str, group: Mapping[str, FacetValue]) -> EstimandPart | None:
         """Usable images of an axis or attribute with these facets; None if there are none."""
