@@ -93,6 +93,7 @@ class Scoring:
         rules: rules of the suite, with their values.
         thresholds: by full name of a judge, its own calibrated threshold.
         remarks: lines without which the scores could be misread.
+        answers: sentences that answer the suite's question with numbers; empty for scorings before there were any.
         adjustment: how scores were adjusted for judge error, as arguments of ``score``; empty if they were not.
     """
 
@@ -100,6 +101,7 @@ class Scoring:
     rules: Mapping[str, Any] = field(default_factory=dict)
     thresholds: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
     adjustment: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -215,8 +217,9 @@ class Manifest:
     def with_scoring(self, **changes: Any) -> Manifest:
         """The same with other fields of ``scoring``."""
         plain = _plain(changes)
-        if "remarks" in plain:
-            plain["remarks"] = tuple(plain["remarks"])
+        for name in ("remarks", "answers"):
+            if name in plain:
+                plain[name] = tuple(plain[name])
         return replace(self, scoring=replace(self.scoring, **plain))
 
     def with_generator(self, details: Mapping[str, Any]) -> Manifest:
@@ -283,8 +286,8 @@ def scoring_of_record(record: Mapping[str, Any]) -> Scoring:
     Args:
         record: fields of ``Scoring`` as plain JSON.
     """
-    rules, remarks = rules_of(record.get("rules", {})), tuple(record.get("remarks", ()))
-    return Scoring(**{**record, "rules": rules, "remarks": remarks})
+    lines = {name: tuple(record.get(name, ())) for name in ("remarks", "answers")}
+    return Scoring(**{**record, **lines, "rules": rules_of(record.get("rules", {}))})
 
 
 def _settings_of(record: Mapping[str, Any]) -> RunSettings:

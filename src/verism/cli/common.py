@@ -13,7 +13,7 @@ from verism.errors import UsageError
 from verism.files import parse_json
 from verism.records import NEEDS, option_of
 from verism.report_kit.adjustments import adjustment_notes
-from verism.report_kit.evidence import scoring_remarks
+from verism.report_kit.evidence import scoring_answers, scoring_remarks
 from verism.report_kit.tables import json_report, terminal_table
 from verism.store import Run
 from verism.suites.catalogue import presentation_of
@@ -50,6 +50,9 @@ def put_scores(run: Run, as_json: bool) -> None:
         records = json_report([run], [presentation_of(run)])
         put_json([{name: value for name, value in r.items() if name not in ("run", "cautions")} for r in records])
     else:
+        for line in scoring_answers(run):
+            click.echo(line)
+        click.echo("")
         click.echo(terminal_table([run], [presentation_of(run)], encoding=terminal_encoding()))
     for line in [*scoring_remarks(run), *adjustment_notes(run)]:
         say(f"note: {line}")

@@ -7,8 +7,10 @@ that are listed; 2: wrong usage.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from verism._version import __version__
 from verism.characters import visible
 from verism.cli.agreement import agreement
 from verism.cli.annotate import annotate
+from verism.cli.auto import auto
 from verism.cli.board import board
 from verism.cli.common import (
     executor_options,
@@ -59,6 +62,19 @@ if TYPE_CHECKING:
 
 __all__ = ["cli", "main"]
 
+# Options that change how a run is made and not what it is.
+NOT_OF_THE_RUN = (
+    "retry",
+    "executor",
+    "actors",
+    "actor_cpus",
+    "actor_gpus",
+    "share",
+    "shard",
+    "threads",
+    "device",
+    "cache",
+)
 MESSAGE = 4000  # characters of an error that are shown: it may quote a file
 RAW_HELP = (
     "CSV with texts as they are, for programs: else what a spreadsheet would run as a formula gets an apostrophe."
@@ -148,7 +164,8 @@ def _run(
             _dry_run(api.plan(suite, out=out, **asked), as_json)
         return
     if out is None:
-        raise UsageError("--out is missing: say where the run shall lie, for example --out runs/mine")
+        out = _usual_place(suite, options, rules)
+        say(f"--out {shlex.quote(str(out))}")
     failures = Failures()
     with opened_trackers(track) as trackers:
         asked |= {"on_failure": failures, "on_matched": say, "on_summary": say}
@@ -159,6 +176,24 @@ def _run(
     put_scores(finished, as_json)
     say(f"run: {out}\nreport: verism report {shlex.quote(str(out))}")
     sys.exit(failures.report())
+
+
+def _usual_place(suite: str, options: Mapping[str, Any], rules: tuple[str, ...]) -> Path:
+    """The directory of a run where none is named: the same for the same command, which then resumes.
+
+    Args:
+        suite: its name.
+        options: as the command got them.
+        rules: given on the command line.
+    """
+    import hashlib
+
+    from verism.store import slug
+
+    own = {name: str(value) for name, value in sorted(given(dict(options)).items()) if name not in NOT_OF_THE_RUN}
+    digest = hashlib.sha256(json.dumps([own, rules]).encode()).hexdigest()[:6]
+    source = str(options.get("model") or options.get("images") or "run")
+    return Path("runs") / slug(f"{suite}-{re.sub('[^A-Za-z0-9.]+', '-', source).strip('-')[:40]}-{digest}")
 
 
 def _dry_run(planned: Plan, as_json: bool) -> None:
@@ -195,7 +230,9 @@ verism run geography --reference geode.csv --images mine.csv --features inceptio
 verism run paintskills --model diffusers:ckpt/2000 --out runs/2000 --track mlflow:tracking --step 2000
 verism run quality --images my_images --reference real_images --features builtin --out runs/quality
 verism run alignment --annotations captions_val2014.json --model diffusers:ID --clip ViT-B/32 --out runs/align
-verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs/bias""",
+verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs/bias
+verism run auto --images pictures.csv --clip ViT-B/32""",
+        beside={"auto": auto},
     )
 )
 

@@ -38,6 +38,7 @@ class SuiteCommands(click.Group):
         examples: str,
         arguments: Sequence[click.Argument] = (),
         argument_of: str = "",
+        beside: Mapping[str, click.Command] | None = None,
     ) -> None:
         """A group of commands.
 
@@ -49,6 +50,7 @@ class SuiteCommands(click.Group):
             examples: lines of examples, for the help of the group.
             arguments: of every command, after the suite.
             argument_of: name of an option of suites that is an argument here; suites without it are left out.
+            beside: by name, commands that are of no suite.
         """
         super().__init__(
             name=name,
@@ -62,9 +64,10 @@ class SuiteCommands(click.Group):
         self.common = common
         self.arguments = list(arguments)
         self.argument_of = argument_of
+        self.beside = dict(beside or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return [name for name in suite_entries() if self._takes(name)]
+        return [*self.beside, *(name for name in suite_entries() if self._takes(name))]
 
     def _takes(self, name: str) -> bool:
         if not self.argument_of:
@@ -79,6 +82,9 @@ class SuiteCommands(click.Group):
         rows = []
         entries = suite_entries()
         for name in self.list_commands(ctx):
+            if name in self.beside:
+                rows.append((name, self.beside[name].get_short_help_str(90)))
+                continue
             entry = entries[name]
             summary = entry.summary
             if not summary:
@@ -91,6 +97,8 @@ class SuiteCommands(click.Group):
             formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in self.beside:
+            return self.beside[cmd_name]
         suite = suite_class(cmd_name)
         name = suite.info.name
 
@@ -117,7 +125,7 @@ class SuiteCommands(click.Group):
         usage = " ".join([ctx.command_path, "SUITE", *(a.human_readable_name for a in self.arguments)])
         if first.startswith("-"):
             raise click.UsageError(f"name the suite first: {usage} {first} ...", ctx)
-        if canonical_suite_name(first) not in known:
+        if first not in self.beside and canonical_suite_name(first) not in known:
             raise UsageError(
                 f"unknown suite {first!r}.{did_you_mean(canonical_suite_name(first), known)} There are: "
                 f"{', '.join(known)}; use: {usage}"

@@ -137,7 +137,7 @@ def _scored(
         adjustments=[a.record() for a in adjustments],
         presentation=added.presentation,
         sections=(),
-        scoring=_noted(run, suite, judges, remarks, adjustment or {}),
+        scoring=_noted(run, suite, judges, remarks, suite.answers(scores), adjustment or {}),
         inputs=inputs,
     )
     if suite.name not in SUITES:  # its page must be there where its package is not
@@ -217,6 +217,7 @@ def _noted(
     suite: Suite,
     judges: Mapping[str, str] | None,
     remarks: Sequence[str],
+    answers: Sequence[str],
     adjustment: Mapping[str, Any],
 ) -> Scoring:
     """How the scores are made: the rules, whose observations count, and each judge's own threshold."""
@@ -227,6 +228,7 @@ def _noted(
         rules=planned.rules,
         thresholds={**before.thresholds, **planned.thresholds},
         remarks=remarks,
+        answers=answers,
         adjustment=adjustment,
     ).scoring
 

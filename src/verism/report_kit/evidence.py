@@ -24,6 +24,7 @@ __all__ = [
     "Vocabulary",
     "presented",
     "run_names",
+    "scoring_answers",
     "scoring_remarks",
     "shares_page",
     "union",
@@ -70,6 +71,19 @@ def scoring_remarks(run: Run) -> list[str]:
     folders = run.outdated()
     changed = f"the scores are older than {', '.join(folders)}; bring them up to date with: verism score"
     return [*run.manifest.scoring.remarks, *([f"{changed} {shlex.quote(str(run.path))}"] if folders else [])]
+
+
+def scoring_answers(run: Run) -> list[str]:
+    """Sentences that answer the suite's question with the numbers of a run; empty for an outdated scoring.
+
+    Args:
+        run: a scored run. Of one scored before there were answers they are made of what it keeps of its suite.
+    """
+    from verism.report_kit.answers import headline_answers
+
+    if run.outdated():
+        return []
+    return list(run.manifest.scoring.answers) or headline_answers(presented(run), run.scores())
 
 
 def shares_page(presentations: Sequence[Presentation]) -> bool:

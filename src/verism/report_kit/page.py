@@ -25,7 +25,7 @@ from verism.errors import UsageError
 from verism.files import write_whole
 from verism.report_kit import tables
 from verism.report_kit.adjustments import adjusted_rows
-from verism.report_kit.evidence import Evidence, shares_page, union
+from verism.report_kit.evidence import Evidence, scoring_answers, shares_page, union
 from verism.report_kit.figures import environment
 from verism.report_kit.generic import generic_sections
 from verism.report_kit.judges import judge_panels
@@ -143,6 +143,7 @@ def render(evidence: Evidence, sections: Sequence[Section]) -> str:
             judge_panels=judge_panels(evidence.runs, evidence.cards),
             provenance=provenance(sources),
             limits=union(p.info.limits for p in evidence.presentations),
+            answers=[scoring_answers(run) for run in evidence.runs],
             question=" ".join(union([p.info.question] for p in evidence.presentations)),
             version=evidence.runs[0].manifest.environment.verism,
         )

@@ -52,8 +52,11 @@ from verism.specs import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
+    from verism.own_images import OwnImages, Possible
     from verism.report_kit.evidence import Evidence
     from verism.report_kit.section import Section
 
@@ -229,6 +232,21 @@ class Suite(ABC):
         del prompts
         return cls.make(settings)
 
+    @classmethod
+    def for_own_images(cls, found: OwnImages, judges: Mapping[str, str], reference: Path | None) -> Possible | None:
+        """Whether the suite can be run on images of a user with prompts of their own, and what it would need.
+
+        Args:
+            found: the images.
+            judges: names of judges that the user named, by role.
+            reference: real images that the user named.
+
+        Returns:
+            Options of a run, or what is missing for one; None for suites that have prompts of their own.
+        """
+        del found, judges, reference
+        return None
+
     def _with(self, **attributes: Any) -> Self:
         """A copy with other attributes, also of frozen dataclasses."""
         clone = copy.copy(self)
@@ -396,6 +414,19 @@ class Suite(ABC):
             if pairing.right_or_wrong
             for score in judge_error_scores(self.name, prompts, verdicts, true_verdicts, pairing)
         ]
+
+    def answers(self, scores: Sequence[Score]) -> Sequence[str]:
+        """One or two sentences that answer the suite's question with numbers, intervals and counts.
+
+        Reports and the terminal begin with them. The default says the headline metrics, and where the first of them is
+        lowest and highest.
+
+        Args:
+            scores: all of a run, as judged, with their units.
+        """
+        from verism.report_kit.answers import headline_answers
+
+        return headline_answers(self.presentation(), scores)
 
     def remarks(self, observed: Observed) -> Sequence[str]:
         """Lines without which the scores could be misread (sets too small ...)."""

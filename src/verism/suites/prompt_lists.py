@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 
 from verism.errors import UsageError
 from verism.files import Row, read_lines, read_rows
+from verism.limits import PROMPT_IMAGES
 
 __all__ = ["ListedPrompt", "choose", "facets_of_row", "file_hash", "hash_order", "read_prompt_list", "text_list"]
 
 ID_COLUMNS = ("prompt_id", "id", "uid", "img_id")
 TEXT_COLUMNS = ("prompt", "caption", "text")
 REFERENCE_COLUMNS = ("references", "reference")
+N_IMAGES_COLUMN = "n_images"
 
 Item = TypeVar("Item")
 
@@ -31,6 +33,7 @@ class ListedPrompt:
         references: sentences that an image of the prompt may be described with.
         facets: the table's other columns, by name.
         numbered: whether the id is only the place in the list.
+        n_images: images of this prompt; None where the list does not say.
     """
 
     prompt_id: str
@@ -38,13 +41,15 @@ class ListedPrompt:
     references: tuple[str, ...] = ()
     facets: Mapping[str, str | int | float | None] = field(default_factory=dict)
     numbered: bool = False
+    n_images: int | None = None
 
 
 def read_prompt_list(path: Path) -> list[ListedPrompt]:
     """A prompt list: ``.txt`` with a prompt per line, or CSV or JSON lines with a column ``prompt``.
 
     Tables may have an id (``prompt_id``, ``id``, ``uid`` or ``img_id``; otherwise prompts are numbered from 00000) and
-    ``references``, a list of sentences (in CSV as JSON); other columns with plain values become facets.
+    ``references``, a list of sentences (in CSV as JSON), and ``n_images``; other columns with plain values become
+    facets.
 
     Raises:
         UsageError: no such file, nothing in it, a row without prompt, an id used twice.
@@ -79,9 +84,19 @@ def _listed(row: Mapping[str, Any], where: str, position: int) -> ListedPrompt:
         prompt_id=f"{position:05d}" if id_column is None else str(row[id_column]).strip(),
         text=text,
         references=references,
-        facets=facets_of_row(row, without=(*ID_COLUMNS, text_column, *REFERENCE_COLUMNS)),
+        facets=facets_of_row(row, without=(*ID_COLUMNS, text_column, *REFERENCE_COLUMNS, N_IMAGES_COLUMN)),
         numbered=id_column is None,
+        n_images=_n_images(row.get(N_IMAGES_COLUMN), where),
     )
+
+
+def _n_images(value: Any, where: str) -> int | None:
+    if value in (None, ""):
+        return None
+    text = str(value).strip()
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= PROMPT_IMAGES.value:
+        raise UsageError(f"{where}: n_images is a number of images from 1 to {PROMPT_IMAGES.value:,}, got {text!r:.80}")
+    return int(text)
 
 
 def facets_of_row(row: Mapping[str, Any], *, without: Sequence[str]) -> dict[str, str | int | float | None]:

@@ -36,6 +36,7 @@ from verism.suites.verdict_table import shown_images
 if TYPE_CHECKING:
     import polars as pl
 
+    from verism.own_images import OwnImages, Possible
     from verism.report_kit.evidence import Evidence
     from verism.report_kit.section import Section
 
@@ -304,6 +305,27 @@ class Alignment(Suite):
         )
 
     @classmethod
+    def for_own_images(cls, found: OwnImages, judges: Mapping[str, str], reference: Path | None) -> Possible | None:
+        """Images with prompts, and at least one judge of whether they show them.
+
+        Args:
+            found: the images.
+            judges: names of judges that the user named, by role.
+            reference: not used here.
+        """
+        from verism.own_images import Possible
+
+        del reference
+        named = {role: judges[role] for role in ("clip", "vqa", "captioner") if role in judges}
+        if not found.with_prompt:
+            why = "whether images show their prompts; needs prompts: a table with the columns path and prompt"
+            return Possible(suite=cls.info.name, options=None, why=why)
+        if not named:
+            why = "whether images show their prompts; needs a judge: --clip ViT-B/32, --vqa ID or --captioner ID"
+            return Possible(suite=cls.info.name, options=None, why=why)
+        return Possible(suite=cls.info.name, options=named, why="whether the images show their prompts")
+
+    @classmethod
     def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
         """The suite of a stored run; its prompts hold references and questions."""
         source = {key: settings[key] for key in SOURCE_KEYS if key in settings}
@@ -323,5 +345,5 @@ def _prompt(suite: str, listed: ListedPrompt, asked: Sequence[Asked], n_images: 
         text=listed.text,
         facets=dict(listed.facets),
         spec=spec,
-        n_images=n_images,
+        n_images=listed.n_images or n_images,
     )

@@ -363,6 +363,16 @@ class GenderPresentation(Suite):
         )
         return frequency_estimands(self.study, observed.prompts, replies, scores)
 
+    def answers(self, scores: Sequence[Score]) -> Sequence[str]:
+        """The GEP score beside chance, and the attribute that differs most.
+
+        Args:
+            scores: all of a run, as judged.
+        """
+        from verism.suites.gender_presentation.answers import presentation_answers
+
+        return presentation_answers(scores) or super().answers(scores)
+
     def remarks(self, observed: Observed) -> list[str]:
         """Lines without which the scores could be misread."""
         lines = []

@@ -365,6 +365,16 @@ class Geography(Suite):
             seed=self.seed,
         )
 
+    def answers(self, scores: Sequence[Score]) -> Sequence[str]:
+        """Whether regions differ significantly, and which is worst.
+
+        Args:
+            scores: all of a run, as judged.
+        """
+        from verism.suites.geography.answers import geography_answers
+
+        return geography_answers(scores) or super().answers(scores)
+
     def remarks(self, observed: Observed, protocols: Sequence[str] = ("revised",)) -> list[str]:
         """Lines on set sizes, cells that are short or undefined, and duplicates."""
         return notes(self.measured(observed), protocols=protocols, rules=self.limits)

@@ -22,6 +22,8 @@ from verism.suites.verdict_table import VerdictRows, shown_images
 if TYPE_CHECKING:
     import polars as pl
 
+    from verism.own_images import OwnImages, Possible
+
 __all__ = ["Preference", "asked_images", "scorer_of"]
 
 TABLE = PreferenceNeed.table
@@ -190,6 +192,24 @@ class Preference(Suite):
                 replace(image, prompt_id=_in_set(label, image.prompt_id)) for image in matched if image.index < most
             ]
         return cls(listed=tuple(listed), labels=labels, source=source, found=tuple(found))
+
+    @classmethod
+    def for_own_images(cls, found: OwnImages, judges: Mapping[str, str], reference: Path | None) -> Possible | None:
+        """Images with prompts, and a scorer.
+
+        Args:
+            found: the images.
+            judges: names of judges that the user named, by role.
+            reference: not used here.
+        """
+        from verism.own_images import Possible
+
+        del reference
+        if found.with_prompt and "scorer" in judges:
+            options = {"scorer": judges["scorer"]}
+            return Possible(suite=cls.info.name, options=options, why="how a model of people's taste scores the images")
+        why = "how a model of people's taste scores the images; needs prompts, and --scorer pickscore:PATH"
+        return Possible(suite=cls.info.name, options=None, why=why)
 
     @classmethod
     def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:
@@ -401,6 +421,6 @@ def _prompt(suite: str, listed: ListedPrompt, scene: Any, label: str, n_images: 
         text=listed.text,
         facets={**({"set": label} if label else {}), **listed.facets},
         spec={OF_SET: listed.prompt_id},
-        n_images=n_images,
+        n_images=listed.n_images or n_images,
         scene=scene,
     )

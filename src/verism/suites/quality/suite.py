@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from verism.metrics.frechet import FeatureStatistics
     from verism.metrics.manifold import Memberships
+    from verism.own_images import OwnImages, Possible
     from verism.report_kit.evidence import Evidence
     from verism.report_kit.section import Section
 
@@ -295,6 +296,25 @@ class Quality(Suite):
             reference=None if opened is None else opened.images,
             source=source,
         )
+
+    @classmethod
+    def for_own_images(cls, found: OwnImages, judges: Mapping[str, str], reference: Path | None) -> Possible | None:
+        """Any images, and real ones to compare with.
+
+        Args:
+            found: not used here.
+            judges: names of judges that the user named, by role.
+            reference: real images that the user named.
+        """
+        from verism.own_images import Possible
+
+        del found
+        if reference is None:
+            why = "how close images are to real ones, and how varied; needs real ones: --reference DIR"
+            return Possible(suite=cls.info.name, options=None, why=why)
+        options = {"reference": reference, "features": judges.get("features", "builtin")}
+        why = "how close the images are to real ones, and how varied"
+        return Possible(suite=cls.info.name, options=options, why=why, by_prompt=False)
 
     @classmethod
     def reopen(cls, settings: Mapping[str, Any], prompts: Sequence[Prompt]) -> Self:

@@ -303,6 +303,16 @@ class SocialBias(Suite):
         resampling: dict[str, Any] = {"n_resamples": self.rule("n_resamples"), "seed": self.rule("resampling_seed")}
         return judged_scores(self.name, self.study, observed, verdicts, true_verdicts, **resampling)
 
+    def answers(self, scores: Sequence[Score]) -> Sequence[str]:
+        """How far from even each axis is, and where most.
+
+        Args:
+            scores: all of a run, as judged.
+        """
+        from verism.suites.social_bias.answers import bias_answers
+
+        return bias_answers(scores, self.study.facet) or super().answers(scores)
+
     def remarks(self, observed: Observed) -> list[str]:
         """Lines without which the scores could be misread."""
         lines = list(self.left_out)

@@ -298,6 +298,16 @@ class SocialBiasV1(Suite):
         results = {a.name: find_confusion(cards, judge, a.name, "revised", a.classes) for a in self.axes}
         return {name: confusion for name, confusion in results.items() if confusion is not None}
 
+    def answers(self, scores: Sequence[Score]) -> Sequence[str]:
+        """How far from even each axis is, and where most.
+
+        Args:
+            scores: all of a run, as judged.
+        """
+        from verism.suites.social_bias.answers import bias_answers
+
+        return bias_answers(scores, "word") or super().answers(scores)
+
     def remarks(self, observed: Observed) -> list[str]:
         """Lines without which the scores could be misread."""
         lines = [f"{axis.name}: {axis.caution}" for axis in self.axes if axis.caution]

@@ -396,6 +396,20 @@ class UnsafeContent(Suite):
             n_unusable=n_unusable,
         )
 
+    def answers(self, scores: Sequence[Score]) -> Sequence[str]:
+        """The share of unsafe images, and beside it that of withheld ones.
+
+        Args:
+            scores: all of a run, as judged.
+        """
+        from verism.report_kit.answers import amount, find, images
+
+        unsafe, withheld = (find(scores, name, "revised") for name in ("unsafe_share", "withheld"))
+        if unsafe is None:
+            return super().answers(scores)
+        told = f"Of the images that there are and were judged, {amount(unsafe)} are called unsafe ({images(unsafe)})"
+        return [f"{told}; {amount(withheld)} were refused or black." if withheld is not None else f"{told}."]
+
     def remarks(self, observed: Observed) -> Sequence[str]:
         """Who judged, what was asked, and what there is not."""
         table = observed.observations[AnswerNeed.table]
