@@ -121,7 +121,7 @@ class SuiteCommands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         first = args[0] if args else ""
-        known = self.list_commands(ctx)
+        known = [name for name in self.list_commands(ctx) if name not in self.beside]
         usage = " ".join([ctx.command_path, "SUITE", *(a.human_readable_name for a in self.arguments)])
         if first.startswith("-"):
             raise click.UsageError(f"name the suite first: {usage} {first} ...", ctx)
