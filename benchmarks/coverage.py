@@ -61,6 +61,7 @@ from verism.statistics import (
     adjusted_mean,
     adjusted_shares,
     auc,
+    bradley_terry,
     cluster_bootstrap,
     cluster_bootstrap_mean,
     clustered_mean,
@@ -1068,6 +1069,42 @@ def pairs() -> Iterator[Design]:
         )
 
 
+STRENGTHS = (0.8, 0.1, -0.9)  # log odds, mean 0
+
+
+def contests(rng: Rng, prompts: int) -> Floats:
+    """Wins by prompt between three sides by their strengths; a fifth of the comparisons end in ties."""
+    s = np.array(STRENGTHS)
+    chance = 1 / (1 + np.exp(s[None, :] - s[:, None]))
+    upper = np.triu(np.ones((3, 3)), 1)
+    # A tie is drawn where the model's chances say so half, so that half wins keep their expected value.
+    tied = rng.random((prompts, 3, 3)) < 0.2
+    won = np.where(tied, chance, rng.random((prompts, 3, 3)) < chance) * upper
+    lost = (upper - won).transpose(0, 2, 1)
+    return won + lost
+
+
+def strengths() -> Iterator[Design]:
+    """Bradley-Terry strengths of three sides."""
+
+    def draw(rng: Rng, prompts: int) -> dict[str, Ends]:
+        found = bradley_terry(contests(rng, prompts), n_resamples=RESAMPLES, seed=rng)
+        return {f"side {i + 1}": (low, high) for i, (low, high) in enumerate(zip(found.low, found.high, strict=True))}
+
+    def truth() -> dict[str, float]:
+        return {f"side {i + 1}": value for i, value in enumerate(STRENGTHS)}
+
+    for prompts in (30, 100):
+        yield Design(
+            "strength",
+            "bradley_terry",
+            f"{prompts} prompts, three sides",
+            partial(draw, prompts=prompts),
+            truth,
+            part=0.5,
+        )
+
+
 def judged(rng: Rng, prompts: int, each: int) -> tuple[Floats, ...]:
     """Labels, estimates, gender and prompt of images, and the attribute: three of them, ever harder to see."""
     shape = (3, prompts, each)
@@ -1145,6 +1182,7 @@ GROUPS = (
     disparities,
     raters,
     pairs,
+    strengths,
     models_in_general,
     presentation_judges,
 )

@@ -556,6 +556,11 @@ READERS: dict[str, Reader] = {
         base=BOXES,
         suffixes=(".json",),
     ),
+    "suites.preference.choices:read_choices": Reader(
+        call=plain("suites.preference.choices:read_choices"),
+        base=[{"prompt": "a cat", "generations": ["1.png", "2.png"], "ranking": [1, 2]}],
+        suffixes=(".json", ".jsonl"),
+    ),
     "suites.preference.prompts:read_prompts": Reader(
         call=plain("suites.preference.prompts:read_prompts"), base=[ROW], suffixes=(".csv", ".jsonl", ".txt")
     ),

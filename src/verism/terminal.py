@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +17,8 @@ from verism.locations import location
 from verism.renames import protocol_name
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from verism.metrics.results import Result
     from verism.store import Run
 
@@ -79,6 +81,9 @@ class Services(Protocol):
 
     def scores_table(self, *runs: Run) -> str:
         """The first table of one or more runs, as text."""
+
+    def votes_on_pairs(self, run: Run) -> Mapping[tuple[str, str], pl.DataFrame]:
+        """Annotators' votes on pairs of images of a run and another, by the names of both; tables ``ratings``."""
 
 
 class ProtocolChoice(click.Choice[str]):

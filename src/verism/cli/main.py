@@ -57,6 +57,8 @@ from verism.suites.catalogue import make_suite, presentation_of
 from verism.terminal import SEED, WORKERS, Failures, PathType, Services, put_json, say, terminal_encoding
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from verism.api import Plan
     from verism.store import Run
 
@@ -697,6 +699,12 @@ class _Services(Services):
         from verism.report_kit.tables import terminal_table
 
         return terminal_table(runs, [presentation_of(run) for run in runs], encoding=terminal_encoding())
+
+    def votes_on_pairs(self, run: Run) -> Mapping[tuple[str, str], pl.DataFrame]:
+        """Annotators' votes on pairs of images of a run and another, by the names of both; tables ``ratings``."""
+        from verism.annotation.ratings import ratings_of
+
+        return ratings_of(run).comparisons
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from verism.statistics.association import (
     phi,
     spearman,
 )
+from verism.statistics.bradley_terry import BradleyTerry, bradley_terry
 from verism.statistics.intervals import (
     Interval,
     cluster_bootstrap,
@@ -50,6 +51,7 @@ __all__ = [
     "AdjustedShares",
     "AdjustedValue",
     "Agreement",
+    "BradleyTerry",
     "Confusion",
     "Interval",
     "LabelledMean",
@@ -62,6 +64,7 @@ __all__ = [
     "adjusted_mean",
     "adjusted_shares",
     "auc",
+    "bradley_terry",
     "calibration_error",
     "cluster_bootstrap",
     "cluster_bootstrap_mean",

@@ -142,6 +142,7 @@ SUITES: Mapping[str, Entry] = {
     "preference": Entry(
         f"{HOME}.preference.suite:Preference",
         "PickScore and its kind: scores, win rates of two sets or several runs, agreement with people",
+        commands={"preference": f"{HOME}.preference.cli:preference"},
     ),
     "unsafe_content": Entry(
         f"{HOME}.unsafe_content.suite:UnsafeContent",

@@ -80,6 +80,11 @@ class PreferenceResults:
         path: CSV, JSON Lines or JSON list, see ``read_scores``.
         scorer: name and version of who gave the scores; by default what the file's column ``scorer`` says.
 
+    Attributes:
+        role: which need it fills.
+        scores: by the name that the file has for each image; None where it has no score.
+        name: of the file with a hash of its content, and the scorer.
+
     Raises:
         UsageError: as ``read_scores``, or the file names another scorer.
     """
@@ -87,10 +92,10 @@ class PreferenceResults:
     role = PreferenceNeed.role
 
     def __init__(self, path: Path, *, scorer: str = "") -> None:
-        self._scores, named = read_scores(path)
+        self.scores, named = read_scores(path)
         if scorer and named and scorer != named:
             raise UsageError(f"{path} names the scorer {named!r}, not {scorer!r}")
-        self._names = ImageNames(self._scores)
+        self._names = ImageNames(self.scores)
         self._used: set[str] = set()
         self._missing = 0
         self._path = path
@@ -115,15 +120,15 @@ class PreferenceResults:
                 rows.append({**row, "note": f"{self._path.name} has no score of this image"})
                 continue
             self._used.add(name)
-            score = self._scores[name]
+            score = self.scores[name]
             rows.append({**row, "score": score, "note": "the score is null" if score is None else None})
         return frame(need.table, rows)
 
     def summary(self) -> Sequence[str]:
         """After a run: scores that belong to no image seen, and images without one."""
         lines = []
-        if spare := len(self._scores) - len(self._used):
-            lines.append(f"{self._path.name}: {spare:,} of {len(self._scores):,} scores belong to no image seen")
+        if spare := len(self.scores) - len(self._used):
+            lines.append(f"{self._path.name}: {spare:,} of {len(self.scores):,} scores belong to no image seen")
         if self._missing:
             lines.append(f"{self._path.name}: no score for {self._missing:,} images")
         return lines

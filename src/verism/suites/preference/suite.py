@@ -41,6 +41,7 @@ class Preference(Suite):
         source: what the prompts were made from, for the settings of a run.
         found: images that exist; None: a model makes them.
         info: name, title, question, protocols and limits, see ``Suite``.
+        commands: commands of its own for the command line, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
@@ -74,6 +75,7 @@ class Preference(Suite):
         citation="Kirstain et al. 2023, arXiv:2305.01569; Wu et al. 2023, arXiv:2306.09341; Xu et al. 2023, "
         "arXiv:2304.05977; Ma et al. 2025, arXiv:2508.03789",
     )
+    commands: ClassVar[Mapping[str, str]] = {"preference": "verism.suites.preference.cli:preference"}
     judge_roles: ClassVar[tuple[str, ...]] = ("scorer",)
     options: ClassVar[tuple[Option, ...]] = (
         Option(
