@@ -22,6 +22,7 @@ from verism.judge_bench.words import (
     rate,
     robustness_table,
     speed,
+    truth_words,
 )
 from verism.report_kit.figures import environment
 from verism.statistics.intervals import Interval
@@ -74,6 +75,7 @@ def bench_page(board: Board) -> str:
         .render(
             board=board,
             answers=answers(board),
+            truth=truth_words(board.truth),
             rule=RULE,
             enough=100 * ENOUGH,
             tasks=[_view(r) for r in board.tasks if not r.disturbance],

@@ -10,7 +10,17 @@ from verism.judge_bench.board import ENOUGH, Board, Judged, TaskResult, by_judge
 from verism.judge_bench.disturbances import Strength
 from verism.statistics.intervals import Interval
 
-__all__ = ["answers", "bench_markdown", "bench_record", "bench_text", "disturbance_words", "p_words", "rate", "speed"]
+__all__ = [
+    "answers",
+    "bench_markdown",
+    "bench_record",
+    "bench_text",
+    "disturbance_words",
+    "p_words",
+    "rate",
+    "speed",
+    "truth_words",
+]
 
 ALPHA = 0.05
 
@@ -49,6 +59,16 @@ def disturbance_words(text: str) -> str:
         return "as rendered"
     kind, _, strength = text.partition("=")
     return Strength(kind, float(strength)).words
+
+
+def truth_words(truth: str) -> str:
+    """Where the truth is from, for a reader.
+
+    >>> truth_words("rendered:7")
+    'images rendered with seed 7'
+    """
+    kind, _, rest = truth.partition(":")
+    return f"images rendered with seed {rest}" if kind == "rendered" else f"annotators' answers about {rest}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -111,13 +131,20 @@ def p_words(value: float) -> str:
 
 RULE = (
     f"Trusted: with 95 % confidence each, sensitivity, specificity and the share of usable answers are at least "
-    f"{ENOUGH:.0%}. Rates are in per cent, of usable answers, with 95 % intervals by pair."
+    f"{100 * ENOUGH:.0f} %. Rates are in per cent, of usable answers, with 95 % intervals by pair."
 )
 
 
 def bench_text(board: Board) -> str:
     """The board for a terminal."""
-    lines = [f"Judges of the role {board.role}, held against {board.truth}", "", *answers(board), "", RULE, ""]
+    lines = [
+        f"Judges of the role {board.role}, held against {truth_words(board.truth)}",
+        "",
+        *answers(board),
+        "",
+        RULE,
+        "",
+    ]
     head = ["judge", "suite", "task", "items", "unusable", "sensitivity", "specificity", "AUC", "calibration error"]
     lines += _columns([head, *_rows(board)])
     lines += ["", *(f"{j.given}: {speed(j)}" for j in board.judges)]

@@ -1,0 +1,214 @@
+"""What judges can be trusted with: every judge that comes with verism on the bench, beside baselines without any sense.
+
+    python benchmarks/judges.py                      into a folder of its own, printed
+    python benchmarks/judges.py --out BENCHES        into a folder that is gone on with
+    python benchmarks/judges.py --write              and write docs/what-judges-can-be-trusted-with.md
+
+Ten minutes on two cores. The seed is one that nothing was trained or calibrated on. The baselines show what the numbers
+of the bench are without any look at the image: one that sees nothing, one that answers by lot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verism.judge_bench.bench import BenchSettings, Truth, run_bench
+from verism.judge_bench.board import Board
+from verism.judge_bench.disturbances import parse_disturbances
+from verism.judge_bench.page import write_bench
+from verism.judge_bench.words import bench_markdown, bench_text
+from verism.records import Judge, LoadedImage, Need, frame
+from verism.terminal import say
+
+SEED = 90001
+PAGE = Path(__file__).parent.parent / "docs" / "what-judges-can-be-trusted-with.md"
+
+
+class SeesNothing:
+    """A detector that finds nothing in any image."""
+
+    name = "baseline: sees nothing"
+    threshold = 0.5
+
+    def observe(self, images: Sequence[LoadedImage], need: Need) -> Any:
+        return frame(need.table, [{"image_id": i.image_id, "judge": self.name, "query": -1} for i in images])
+
+
+class DrawsVectors:
+    """An image-text model whose vectors are drawn by lot."""
+
+    name = "baseline: vectors by lot"
+
+    def _vector(self, text: str) -> list[float]:
+        return np.random.default_rng(zlib.crc32(text.encode())).standard_normal(64).tolist()
+
+    def observe(self, images: Sequence[LoadedImage], need: Need) -> Any:
+        rows = [{"image_id": i.image_id, "judge": self.name, "vector": self._vector(i.image_id)} for i in images]
+        return frame(need.table, rows)
+
+    def embed_texts(self, texts: Sequence[str]) -> Any:
+        rows = [{"text": text, "judge": self.name, "vector": self._vector(text)} for text in texts]
+        return frame("text_embeddings", rows)
+
+
+class AnswersByLot:
+    """A model of questions that says yes or no, or one of the choices, by lot."""
+
+    name = "baseline: answers by lot"
+
+    def observe(self, images: Sequence[LoadedImage], need: Any) -> Any:
+        rows = []
+        for image in images:
+            for question in need.questions[image.prompt_id]:
+                rng = np.random.default_rng(zlib.crc32(f"{image.image_id} {question.text}".encode()))
+                choices = question.choices or ("yes", "no")
+                value = choices[int(rng.integers(len(choices)))]
+                rows.append(
+                    {
+                        "image_id": image.image_id,
+                        "judge": self.name,
+                        "question": question.text,
+                        "answer": value,
+                        "value": value,
+                        "probability": 1 / len(choices),
+                    }
+                )
+        return frame(need.table, rows)
+
+
+class MiddleTone:
+    """A judge of skin that says tone 5 of every image."""
+
+    name = "baseline: always tone 5"
+
+    def observe(self, images: Sequence[LoadedImage], need: Need) -> Any:
+        rows = []
+        for image in images:
+            height, width = image.pixels.shape[:2]
+            tones = dict.fromkeys(("tone", "tone_by_ita", "released_tone", "rgb_tone"), 5)
+            box = {"x0": 0.0, "y0": 0.0, "x1": float(width), "y1": float(height)}
+            state = {"face": 0, "score": 1.0, "state": "ok", "note": "not looked at"}
+            rows.append({"image_id": image.image_id, "judge": self.name, **state, **box, **tones})
+        return frame(need.table, rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A bench of the page.
+
+    Attributes:
+        role: of the judges.
+        judges: names, and baselines.
+        limit: images of each suite.
+        disturb: what is done to the images besides.
+        about: a sentence or two before the numbers.
+    """
+
+    role: str
+    judges: tuple[str | Judge, ...]
+    limit: int
+    disturb: str = ""
+    about: str = ""
+
+
+PARTS = (
+    Part(
+        role="detector",
+        judges=("builtin", SeesNothing()),
+        limit=200,
+        disturb="blur=2,jpeg=10,resize=4,occlusion=0.25",
+        about="Scenes in pairs, one of each with a planted error. Who sees nothing rejects every wrong image: neither "
+        "rate alone says anything.",
+    ),
+    Part(
+        role="clip",
+        judges=("builtin", DrawsVectors()),
+        limit=200,
+        disturb="blur=2,jpeg=10",
+        about="Scenes with two prompts of one form, of which one is wrong for the image.",
+    ),
+    Part(
+        role="vqa",
+        judges=("builtin", AnswersByLot()),
+        limit=100,
+        about="Questions about rendered people. The built-in judge never answers what asks for perceived gender.",
+    ),
+    Part(
+        role="skin_tone",
+        judges=("cascade", "cascade:illumination=grey-world", MiddleTone()),
+        limit=120,
+        about="Rendered heads of all ten tones. Sensitivity and specificity are means over the tones.",
+    ),
+)
+
+HEAD = """# What judges can be trusted with
+
+Every judge that comes with verism and needs no weights of others, on the [judge bench](judge-bench.md), beside
+baselines that do not look at the image. Made by `python benchmarks/judges.py --write` (seed {seed}, which nothing was
+trained or calibrated on); sizes are small, so that intervals are wide. The same with your own judges and more images:
+
+```
+{commands}
+```
+
+Speeds are of two shared cores of a server.
+"""
+
+
+def command(part: Part) -> str:
+    """The same bench as a command."""
+    names = " ".join(f"--judge {judge!r}" for judge in part.judges if isinstance(judge, str)).replace("'", '"')
+    disturb = f" --disturb {part.disturb}" if part.disturb else ""
+    limit = f"--limit {part.limit}"
+    return f"verism judge bench --role {part.role} {names} --truth rendered:{SEED} {limit}{disturb} --out {part.role}"
+
+
+def page(boards: Sequence[tuple[Part, Board]]) -> str:
+    """The page of the docs."""
+    text = HEAD.format(seed=SEED, commands="\n".join(command(part) for part, _ in boards))
+    for part, board in boards:
+        text += f"\n## `{part.role}`\n\n{part.about}\n\n{bench_markdown(board, level=3)}"
+    return text
+
+
+def main() -> None:
+    """Bench all, print the boards, and write the page if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="folder of the benches, new or to go on with")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    parser.add_argument("--role", action="append", help="only this role; the page is then not written")
+    parser.add_argument("--limit", type=int, help="images of each suite, in place of the usual numbers")
+    options = parser.parse_args()
+    if options.write and (options.role or options.limit):
+        parser.error("--write takes all roles at their usual sizes")
+    with tempfile.TemporaryDirectory() as folder:
+        out = options.out or Path(folder)
+        boards = []
+        for part in PARTS:
+            if options.role and part.role not in options.role:
+                continue
+            settings = BenchSettings(
+                role=part.role,
+                judges=part.judges,
+                truth=Truth(seed=SEED),
+                limit=options.limit or part.limit,
+                disturbances=tuple(parse_disturbances(part.disturb)),
+            )
+            board = run_bench(settings, out / part.role, tell=say)
+            write_bench(board, out / part.role)
+            boards.append((part, board))
+            print(bench_text(board))
+        if options.write:
+            PAGE.write_text(page(boards), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
