@@ -86,10 +86,11 @@ from verism.statistics import (
     rank_agreement,
     rogan_gladen,
     spearman,
+    spearman_over_models,
     wilson,
 )
 from verism.statistics.agreement import rating_counts
-from verism.statistics.association import kendall_tau, pearson_r, roc_area
+from verism.statistics.association import kendall_tau, pearson_r, roc_area, spearman_rho
 from verism.statistics.disparity import gap, ratio, worst
 from verism.statistics.intervals import clustered_average
 from verism.statistics.misclassification import adjusted_mad
@@ -1016,14 +1017,14 @@ def suites_of_models(rng: Rng, models: int) -> tuple[Floats, Floats]:
 
 
 def models_in_general() -> Iterator[Design]:
-    """Kendall's tau of two suites over models, which are a sample."""
+    """Rank agreement of two suites: of these models, and over models, which are a sample."""
 
-    def draw(rng: Rng, models: int) -> dict[str, Ends]:
-        return {"": ends(kendall_over_models(*suites_of_models(rng, models)))}
+    def draw(rng: Rng, models: int, function: Callable[..., Interval]) -> dict[str, Ends]:
+        return {"": ends(function(*suites_of_models(rng, models)))}
 
-    def truth() -> dict[str, float]:
+    def truth(coefficient: Callable[[Floats, Floats], float]) -> dict[str, float]:
         draws = [suites_of_models(np.random.default_rng([9, n]), 3_000) for n in range(3)]
-        return {"": float(np.mean([kendall_tau(a, b) for a, b in draws]))}
+        return {"": float(np.mean([coefficient(a, b) for a, b in draws]))}
 
     true = (np.array([0.9, 0.6, 0.5, 0.45, 0.1]), np.array([0.8, 0.7, 0.75, 0.3, 0.35]))
 
@@ -1036,15 +1037,20 @@ def models_in_general() -> Iterator[Design]:
     def these(rng: Rng, error: float) -> dict[str, Ends]:
         seen = [values + error * rng.normal(size=len(values)) for values in true]
         found = rank_agreement(*seen, *(told(values, error) for values in seen))
-        return {"": (found.low, found.high)}
+        return {"": (found.low, found.high), "Spearman of these models": (found.rho_low, found.rho_high)}
 
     for error in (0.05, 0.02):
         world = f"five models, two suites, errors of {error}"
         yield Design("tau of these models", "rank_agreement", world, partial(these, error=error),
-                     lambda: {"": kendall_tau(*true)})  # fmt: skip
-    for models in (6, 10, 25):
-        world = f"two suites with a skill in common, {models} models"
-        yield Design("tau in general", "kendall_over_models", world, partial(draw, models=models), truth)
+                     lambda: {"": kendall_tau(*true), "Spearman of these models": spearman_rho(*true)})  # fmt: skip
+    for name, function, coefficient in (
+        ("tau in general", kendall_over_models, kendall_tau),
+        ("Spearman in general", spearman_over_models, spearman_rho),
+    ):
+        for models in (6, 10, 25):
+            world = f"two suites with a skill in common, {models} models"
+            yield Design(name, function.__name__, world, partial(draw, models=models, function=function),
+                         partial(truth, coefficient))  # fmt: skip
 
 
 def pairs() -> Iterator[Design]:

@@ -152,7 +152,7 @@ def test_runs_that_cannot_be_paired_are_refused(tmp_path):
         paired(a, make(tmp_path / "b", {"count": [1, 1]}))
     with pytest.raises(UsageError, match=r"'object_0' reads 'object_0' in .* and 'other' in .*cannot be paired"):
         paired(a, make(tmp_path / "c", {"object": [1, 1]}, edit=lambda p: replace(p, text="other")))
-    with pytest.raises(UsageError, match="cannot be paired"):
+    with pytest.raises(UsageError, match=r"'object_0' has one text in .* and is judged by other k; .*cannot be paired"):
         paired(a, make(tmp_path / "d", {"object": [1, 1]}, edit=lambda p: replace(p, spec={"k": 2})))
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 
+import polars as pl
 import pytest
 from commands import verism
 
+from verism import api
 from verism.plans import Plan, run_plan
 from verism.plans.board import make_board
 from verism.plans.board_page import board_page
 from verism.plans.board_text import markdown_board
+from verism.suites.wise.benchmark import our_wording
+from verism.suites.wise.own_prompts import own_prompts
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +57,13 @@ def test_columns_of_different_suites_are_held_against_each_other(folder):
     found = between_suites(board)
     assert found.models == ("good", "fair", "poor")  # references are not ranked
     assert found.rank.tau == 1
-    assert found.spearman == pytest.approx(1)
+    assert found.rank.rho == pytest.approx(1)
+    assert found.rank.rho_low <= 1 == found.rank.rho_high
+    assert found.shared is None  # the suites have images of their own
     assert found.rank.low <= 1 == found.rank.high
     assert found.opposite == ()
     assert board.record()["agreements"][0]["in_general"]["low"] is None  # three models
+    assert board.record()["agreements"][0]["rho_in_general"]["low"] is None
     assert "| objects: " in markdown_board(board)
 
 
@@ -74,6 +81,56 @@ def test_models_in_opposite_order_are_listed_with_their_images(swapped):
     assert "Do the suites rank alike?" in page
     assert pair.examples[0].image_id in page
     assert "data:image/jpeg" not in json.dumps(board.record())
+
+
+@pytest.fixture(scope="module")
+def same_images(tmp_path_factory):
+    """Two suites whose models make the same images; the second is judged by a file: one prompt wrong, others right."""
+    place = tmp_path_factory.mktemp("shared")
+    prompts = own_prompts(our_wording("verified"))
+    rows = [
+        {"prompt_id": p.prompt_id, "question": p.questions[0].text, "answer": f"Score: {int(p.prompt_id != 'own_00')}"}
+        for p in prompts
+    ]
+    (place / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    plan = Plan.make(
+        models={"good": "scripted:error=0.0", "fair": "scripted:error=0.5", "poor": "scripted:error=1.0"},
+        suites={
+            "truth": {"suite": "wise", "vqa": "truth"},
+            "file": {"suite": "wise", "vqa": f"results:{place / 'answers.jsonl'}"},
+        },
+        defaults={"size": 64, "seed": 3},
+    )
+    run_plan(plan, place / "P")
+    return place / "P"
+
+
+def test_images_that_one_suite_calls_right_and_another_wrong_are_listed(same_images):
+    board = make_board([same_images], relative_to=same_images)
+    (found,) = board.agreements
+    shared = found.shared
+    right = {}
+    for model in ("good", "fair", "poor"):
+        run = api.open_run(same_images / "runs" / f"{model}-truth")
+        rows = run.verdicts().filter((pl.col("rule") == "questions") & (pl.col("protocol") == "revised"))
+        right |= {(model, row["prompt_id"]): row["value"] == 1 for row in rows.iter_rows(named=True)}
+    first = {key: value for key, value in right.items() if key[1] == "own_00"}
+    rest = [value for key, value in right.items() if key[1] != "own_00"]
+    assert right["good", "own_00"] is True
+    assert right["poor", "own_00"] is False
+    assert shared.n == 72
+    assert (shared.n_first_right, shared.n_wrong) == (sum(first.values()), 3 - sum(first.values()))
+    assert (shared.n_right, shared.n_second_right) == (sum(rest), len(rest) - sum(rest))
+    by_truth = [c for c in shared.contradictions if c.right == found.first]
+    assert {(c.model, c.image_id) for c in by_truth} == {(m, "own_00#0") for (m, _), value in first.items() if value}
+    by_file = [c for c in shared.contradictions if c.right == found.second]
+    assert [c.model for c in by_file].count("poor") == 3  # of 23
+    assert all(c.shown.startswith("data:image/jpeg;base64,") for c in shared.contradictions)
+    page = board_page(board)
+    assert f"of 72 images judged by both, {shared.n_first_right + shared.n_second_right} are right by one" in page
+    assert by_truth[0].text in page
+    assert "data:image/jpeg" not in json.dumps(board.record())
+    assert f"{shared.n_first_right + shared.n_second_right} of 72" in markdown_board(board)
 
 
 def test_one_suite_has_nothing_to_be_held_against(folder):

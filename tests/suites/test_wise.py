@@ -184,12 +184,12 @@ def test_verified_by_hand(tmp_path, prompts, images):
     finished = run(tmp_path / "run", prompts, images, told)
     found = scores_of(finished)
     # The category of 900 has no usable answer, so there is no number in all: the others do not stand for it.
-    assert np.isnan(found["wiscore", "revised"].value)
-    assert found["wiscore", "revised"].n_unusable == 1
-    assert found["wiscore", "revised", "culture"].value == 1
-    assert found["wiscore", "revised", "time"].value == 0
-    assert found["wiscore_if_unusable_wrong", "revised"].value == pytest.approx(2 / 4)
-    assert np.isnan(found["wiscore", "released"].value)
+    assert np.isnan(found["wiscore_verified", "revised"].value)
+    assert found["wiscore_verified", "revised"].n_unusable == 1
+    assert found["wiscore_verified", "revised", "culture"].value == 1
+    assert found["wiscore_verified", "revised", "time"].value == 0
+    assert found["wiscore_verified_if_unusable_wrong", "revised"].value == pytest.approx(2 / 4)
+    assert np.isnan(found["wiscore_verified", "released"].value)
     remarks = " ".join(finished.manifest.scoring.remarks)
     assert "edition: verified" in remarks
     assert "1 of 4 replies could not be read" in remarks
@@ -210,8 +210,8 @@ def test_categories_keep_their_weight_where_images_are_missing(tmp_path, prompts
         for key in (2, 3):
             del PROMPTS[key]
     found = scores_of(run(tmp_path / "run", prompts, images, told))
-    assert found["wiscore", "revised"].value == pytest.approx(3 / 6)  # and not 1 of 4
-    assert found["wiscore", "revised"].n_unusable == 2
+    assert found["wiscore_verified", "revised"].value == pytest.approx(3 / 6)  # and not 1 of 4
+    assert found["wiscore_verified", "revised"].n_unusable == 2
 
 
 def test_legacy_by_hand(tmp_path, legacy, images):
@@ -224,12 +224,12 @@ def test_legacy_by_hand(tmp_path, legacy, images):
     told = answers(tmp_path / "a.jsonl", "legacy", replies)
     found = scores_of(run(tmp_path / "run", legacy, images, told, "--edition", "legacy"))
     by_hand = [(0.7 * c + 0.2 * r + 0.1 * a) / 2 for c, r, a in ((2, 1, 2), (1, 2, 0), (0, 0, 1), (2, 2, 4))]
-    assert found["wiscore", "released"].value == pytest.approx(np.mean(by_hand))
-    assert found["wiscore", "revised", "culture"].value == pytest.approx(by_hand[0])
-    assert found["wiscore", "revised", "time"].value == pytest.approx(np.mean(by_hand[1:3]))  # 401 and 550
+    assert found["wiscore_legacy", "released"].value == pytest.approx(np.mean(by_hand))
+    assert found["wiscore_legacy", "revised", "culture"].value == pytest.approx(by_hand[0])
+    assert found["wiscore_legacy", "revised", "time"].value == pytest.approx(np.mean(by_hand[1:3]))  # 401 and 550
     # The 4 is no level: the whole image is left out, not two thirds of it kept.
-    assert found["wiscore", "revised", "physics"].n_unusable == 1
-    assert found["level_mean", "released", "realism"].value == pytest.approx((1 + 2 + 0 + 2) / 8)
+    assert found["wiscore_legacy", "revised", "physics"].n_unusable == 1
+    assert found["level_mean_legacy", "released", "realism"].value == pytest.approx((1 + 2 + 0 + 2) / 8)
 
 
 def test_editions_and_wordings_are_not_compared(tmp_path, prompts, images):
@@ -238,8 +238,10 @@ def test_editions_and_wordings_are_not_compared(tmp_path, prompts, images):
     older = prompts.rename(prompts.with_name("old.json"))
     told = answers(tmp_path / "b.jsonl", "legacy", dict.fromkeys(PROMPTS, "Consistency: 2"))
     run(tmp_path / "b", older, images, told, "--edition", "legacy")
-    with pytest.raises(UsageError, match="edition"):
+    with pytest.raises(UsageError, match=r"judged by other questions \(edition: verified and legacy\)"):
         verism("compare", tmp_path / "a", tmp_path / "b")
+    metrics = [{metric for metric, *_ in scores_of(api.open_run(tmp_path / name))} for name in "ab"]
+    assert metrics[0] & metrics[1] == {"answered"}  # every number that could be taken for the other names its edition
 
 
 def test_oracle_knows_everything_and_scripted_errors_are_found(tmp_path):
@@ -248,7 +250,7 @@ def test_oracle_knows_everything_and_scripted_errors_are_found(tmp_path):
         out = tmp_path / model[:3]
         assert verism("run", "wise", "--model", model, *words, "--out", out).exit_code == 0
         found = scores_of(api.open_run(out))
-        assert found["wiscore", "revised"].value == found["wiscore", "released"].value == value
+        assert found["wiscore_verified", "revised"].value == found["wiscore_verified", "released"].value == value
     with pytest.raises(UsageError, match="as in the verified edition"):
         verism("run", "wise", "--edition", "legacy", "--model", "oracle", *words, "--out", tmp_path / "x")
 

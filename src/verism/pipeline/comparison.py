@@ -448,11 +448,24 @@ def _common_prompts(a: Run, b: Run) -> tuple[dict[str, Prompt], list[str]]:
         raise UsageError(f"{a.path} and {b.path} have no prompt in common; a comparison pairs images by prompt")
     changed = [i for i in shared if prompts_a[i].text != prompts_b[i].text or prompts_a[i].spec != prompts_b[i].spec]
     if changed:
+        first, second = prompts_a[changed[0]], prompts_b[changed[0]]
+        if first.text != second.text:
+            what = f"reads {first.text!r} in {a.path} and {second.text!r} in {b.path}"
+        else:
+            keys = sorted(k for k in first.spec.keys() | second.spec.keys() if first.spec.get(k) != second.spec.get(k))
+            what = f"has one text in {a.path} and {b.path}, and is judged by other {', '.join(map(str, keys))}"
         raise UsageError(
-            f"prompt {changed[0]!r} reads {prompts_a[changed[0]].text!r} in {a.path} and "
-            f"{prompts_b[changed[0]].text!r} in {b.path}; runs over other prompts cannot be paired"
+            f"prompt {changed[0]!r} {what}{_settings_apart(a, b)}; runs over other prompts cannot be paired"
         )
     return prompts_b | prompts_a, shared
+
+
+def _settings_apart(a: Run, b: Run) -> str:
+    """The settings of the suite in which two runs differ, where it says that they matter; empty for none."""
+    names = sorted({name for run in (a, b) if (made := run.presentation()) is not None for name in made.settings})
+    values = [run.manifest.settings.suite_settings for run in (a, b)]
+    apart = [n for n in names if values[0].get(n) != values[1].get(n)]
+    return "".join(f" ({n.replace('_', ' ')}: {values[0].get(n)} and {values[1].get(n)})" for n in apart)
 
 
 def _ranges(verdicts: Sequence[pl.LazyFrame]) -> list[tuple[str | None, str | None]]:

@@ -7,6 +7,7 @@ import re
 
 from verism.plans.board import Board, Cell, Column
 from verism.report_kit import words
+from verism.statistics.intervals import Interval
 
 __all__ = ["latex_board", "markdown_board"]
 
@@ -33,6 +34,12 @@ def _head(column: Column) -> str:
     unit = "%" if column.unit == "share" else column.unit
     arrow = "higher is better" if column.better == "higher" else "lower is better"
     return f"{column.suite}: {column.label} ({unit}, {arrow})"
+
+
+def _coefficient(value: float, low: float, high: float, general: Interval) -> str:
+    """A coefficient with its ends for these models, and those for models in general where there are any."""
+    ends = "" if math.isnan(general.low) else f" [{general.low:.2f}, {general.high:.2f}]"
+    return f"{'–' if math.isnan(value) else f'{value:.2f}'} [{low:.2f}, {high:.2f}]{ends}"
 
 
 def markdown_board(board: Board) -> str:
@@ -68,14 +75,23 @@ def markdown_board(board: Board) -> str:
     lines += [f"[{n}] {escaped(reason)}." for n, reason in enumerate(marks, start=1)]
     if board.agreements:
         heads = {column.key: escaped(f"{column.suite}: {column.label}") for column in board.columns}
-        names = ("columns", "models", "Kendall's tau [these models] [in general]", "opposite pairs")
+        names = (
+            "columns",
+            "models",
+            "Kendall's tau [these models] [in general]",
+            "Spearman's rho [these models] [in general]",
+            "opposite pairs",
+            "shared images: right by one alone",
+        )
         lines += ["", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
         for each in board.agreements:
-            rank, general = each.rank, each.in_general
-            ends = "" if math.isnan(general.low) else f" [{general.low:.2f}, {general.high:.2f}]"
+            rank, shared = each.rank, each.shared
+            tau = _coefficient(rank.tau, rank.low, rank.high, each.in_general)
+            rho = _coefficient(rank.rho, rank.rho_low, rank.rho_high, each.rho_in_general)
+            images = "" if shared is None else f"{shared.n_first_right + shared.n_second_right} of {shared.n}"
             lines.append(
-                f"| {heads[each.first]} and {heads[each.second]} | {len(each.models)} | {rank.tau:.2f} "
-                f"[{rank.low:.2f}, {rank.high:.2f}]{ends} | {rank.n_opposite} of {rank.n_told} told |"
+                f"| {heads[each.first]} and {heads[each.second]} | {len(each.models)} | {tau} | {rho} "
+                f"| {rank.n_opposite} of {rank.n_told} told | {images} |"
             )
     return "\n".join(lines) + "\n"
 

@@ -43,7 +43,7 @@ from verism.statistics.power import (
     spread_of_run,
 )
 from verism.statistics.prediction_powered import AdjustedNumber, LabelledMean, labels_needed, ppi_mean, ppi_sum
-from verism.statistics.rank_agreement import RankAgreement, kendall_over_models, rank_agreement
+from verism.statistics.rank_agreement import RankAgreement, kendall_over_models, rank_agreement, spearman_over_models
 
 __all__ = [
     "AdjustedNumber",
@@ -96,6 +96,7 @@ __all__ = [
     "rank_agreement",
     "rogan_gladen",
     "spearman",
+    "spearman_over_models",
     "spread_of_pairs",
     "spread_of_run",
     "wilson",

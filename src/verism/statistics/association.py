@@ -30,6 +30,7 @@ __all__ = [
     "phi",
     "roc_area",
     "spearman",
+    "spearman_rho",
 ]
 
 
@@ -133,6 +134,23 @@ def kendall_tau(x: ArrayLike, y: ArrayLike) -> float:
     return float(kendalltau(a, b).statistic)
 
 
+def spearman_rho(x: ArrayLike, y: ArrayLike) -> float:
+    """Spearman's rank correlation of two arrays, equal values sharing their mean rank.
+
+    Args:
+        x: shape (N,), finite.
+        y: shape (N,), finite.
+    Returns:
+        In [-1, 1]; NaN if one side is all equal or has fewer than two entries.
+    Raises:
+        ValueError: unequal lengths, NaN or infinity.
+    """
+    from scipy.stats import rankdata
+
+    a, b = finite_pair(x, y)
+    return pearson_r(rankdata(a), rankdata(b))
+
+
 def pearson_r(x: ArrayLike, y: ArrayLike) -> float:
     """Pearson's correlation of two arrays.
 
@@ -222,7 +240,7 @@ def kendall_tau_b(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreem
 
 def spearman(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
     """Spearman's rank correlation, equal values sharing their mean rank. Args as for ``phi``; values are numbers."""
-    return _of_numbers(_spearman_rho, first, second, options)
+    return _of_numbers(spearman_rho, first, second, options)
 
 
 def pearson(first: ArrayLike, second: ArrayLike, **options: Any) -> Agreement:
@@ -264,12 +282,6 @@ def _matthews_of_codes(size: int) -> Callable[[NDArray[np.intp]], float]:
         return matthews(flat.reshape(size, size))
 
     return coefficient
-
-
-def _spearman_rho(x: Floats, y: Floats) -> float:
-    from scipy.stats import rankdata
-
-    return pearson_r(rankdata(x), rankdata(y))
 
 
 def _of_numbers(

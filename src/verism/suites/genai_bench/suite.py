@@ -374,7 +374,7 @@ class GenAIBench(QuestionSuite):
         scores = super()._scores(protocol, images)
         by_skill = self._by_skill(images)
         scores += [
-            self._score(self.headline, protocol, {"skill": skill}, overall_mean(members, switches))
+            self._score(self.main_metric, protocol, {"skill": skill}, overall_mean(members, switches))
             for skill, members in by_skill.items()
         ]
         if not any(p.notes.get("ratings") for p in self.asked):

@@ -303,6 +303,11 @@ class QuestionSuite(Suite):
         )
 
     # -------------------------------------------------------------------------------------------------------- switches
+    @property
+    def main_metric(self) -> str:
+        """Name of its main number: ``headline``, unless that depends on the prompts."""
+        return self.headline
+
     def switches(self, protocol: str) -> Switches:
         """The switches of a protocol; those of ``revised`` as the rules have them.
 
@@ -426,9 +431,9 @@ class QuestionSuite(Suite):
 
     def _scores(self, protocol: str, images: Sequence[JudgedImage]) -> list[Score]:
         switches = self.switches(protocol)
-        scores = [self._score(self.headline, protocol, {}, self.overall(images, switches))]
+        scores = [self._score(self.main_metric, protocol, {}, self.overall(images, switches))]
         scores += [
-            self._score(self.headline, protocol, {facet: value}, self.overall(members, switches))
+            self._score(self.main_metric, protocol, {facet: value}, self.overall(members, switches))
             for facet in self.prompt_facets
             for value, members in self._by_facet(images, facet)
         ]
@@ -436,11 +441,11 @@ class QuestionSuite(Suite):
         if any(image.problem or None in image.own.values() for image in images):
             bounded = [self._again(image, wrong) for image in images]
             bound = replace(self.overall(bounded, wrong), n_unusable=scores[0].n_unusable)
-            scores.append(self._score(f"{self.headline}_if_unusable_wrong", protocol, {}, bound))
+            scores.append(self._score(f"{self.main_metric}_if_unusable_wrong", protocol, {}, bound))
         if switches.dependency != "none" and any(q.parents for p in self.asked for q in p.questions):
             alone = replace(switches, dependency="none")
             free = [self._again(image, alone) for image in images]
-            scores.append(self._score(f"{self.headline}_alone", protocol, {}, self.overall(free, alone)))
+            scores.append(self._score(f"{self.main_metric}_alone", protocol, {}, self.overall(free, alone)))
         counted = counted_images(images, switches)
         for facet in self.grouped_by:
             for value in dict.fromkeys(q.groups.get(facet) for p in self.asked for q in p.questions):

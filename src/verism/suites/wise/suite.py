@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from verism.errors import UsageError
 from verism.records import Observed, Prompt, Score
 from verism.statistics.intervals import Interval, mean_of_independent
-from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
+from verism.suites.base import SHARE, Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scoring import NOTHING, JudgedImage, Mean, overall_mean
@@ -37,39 +37,42 @@ if TYPE_CHECKING:
 __all__ = ["Wise"]
 
 PAPER = "Niu et al. 2025, arXiv:2503.07265"
-WISCORE = Scale("wiscore", 0.0, None)  # the released parser of the legacy edition takes any digit
+LEGACY_SCALE = Scale("wiscore", 0.0, None)  # the released parser of the legacy edition takes any digit
+# The main number by edition: the two have one name outside, ids and names of images in common, and are incompatible.
+MAIN: Mapping[Edition, str] = {"verified": "wiscore_verified", "legacy": "wiscore_legacy"}
+MEANINGS: Mapping[Edition, str] = {
+    "verified": "Mean of the categories, weighted by their prompts, of the share of images judged right.",
+    "legacy": "Mean of the categories, weighted by their prompts, of the mean over prompts of (0.7 consistency + 0.2 "
+    "realism + 0.1 aesthetic quality) / 2.",
+}
 # By edition: how a reply is read, strictly and as released.
 READ: Mapping[Edition, tuple[AnswerTest, AnswerTest]] = {
     "verified": ("score_line", "score_line"),
     "legacy": ("level", "digit"),
 }
+SCALES: Mapping[Edition, Scale] = {"verified": SHARE, "legacy": LEGACY_SCALE}
+LEVEL_MEAN = "level_mean_legacy"
 REVISED = Switches(answer_test="score_line", dependency="none", when_missing="image_dropped")
 RELEASED = Switches(answer_test="score_line", dependency="none", when_missing="refused")
-WITHOUT = ("wiscore_alone", "category_score", "category_score_gated", "true_score", "judge_false_yes", "judge_false_no")
-TRUE_METRICS = ("true_score", "judge_false_yes", "judge_false_no")
+SHARED = ("answered", "true_score", "judge_false_yes", "judge_false_no")
 
 
 def _metrics() -> tuple[MetricSpec, ...]:
     made = []
-    for spec in question_metrics("wiscore", title="WiScore", source=PAPER):
-        if spec.name in WITHOUT and spec.name not in TRUE_METRICS:
-            continue
-        if spec.name == "wiscore":
-            meaning = (
-                "Mean of the categories, weighted by their prompts, of the mean over prompts. Verified: the share "
-                "judged right. Legacy: (0.7 consistency + 0.2 realism + 0.1 aesthetic quality) / 2. The two editions "
-                "have one name and cannot be compared."
-            )
-            spec = replace(spec, meaning=meaning, scale=WISCORE)
-        elif spec.name.startswith("wiscore"):
-            spec = replace(spec, scale=WISCORE)
-        made.append(spec)
+    for edition, name in MAIN.items():
+        for spec in question_metrics(name, title=f"WiScore ({edition} edition)", source=PAPER):
+            if spec.name == name:
+                meaning = f"{MEANINGS[edition]} Not comparable with the other edition's WiScore."
+                made.append(replace(spec, meaning=meaning, scale=SCALES[edition]))
+            elif spec.name == f"{name}_if_unusable_wrong":
+                made.append(replace(spec, scale=SCALES[edition]))
+    made += [spec for spec in question_metrics("", title="WiScore", source=PAPER) if spec.name in SHARED]
     made.append(
         MetricSpec(
-            "level_mean",
-            title="mean level",
+            LEVEL_MEAN,
+            title="mean level (legacy edition)",
             meaning="Mean over prompts of one of the three scores of the legacy edition, over its highest level 2.",
-            scale=WISCORE,
+            scale=LEGACY_SCALE,
             better="higher",
             source=PAPER,
             judges=("vqa",),
@@ -104,7 +107,7 @@ class Wise(QuestionSuite):
     wording_source: str = "ours"
 
     presets: ClassVar[Mapping[str, Switches]] = {"revised": REVISED, "released": RELEASED}
-    headline: ClassVar[str] = "wiscore"
+    headline: ClassVar[str] = MAIN["verified"]
     grouped_by: ClassVar[tuple[str, ...]] = ()
     prompt_facets: ClassVar[tuple[str, ...]] = ("knowledge", "subcategory")
     usual_suffix: ClassVar[str | None] = ""
@@ -156,13 +159,18 @@ class Wise(QuestionSuite):
     rules: ClassVar[tuple[Rule, ...]] = tuple(
         rule for rule in switch_rules(REVISED, tests=("score_line",)) if rule.name in ("when_missing", "images_counted")
     )
-    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"knowledge": ("wiscore",)})
+    aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"knowledge": tuple(MAIN.values())})
     metrics: ClassVar[tuple[MetricSpec, ...]] = _metrics()
-    pairings: ClassVar[tuple[Pairing, ...]] = (
-        Pairing(rule="questions", metric="wiscore", facet="knowledge", scale=WISCORE),
+    pairings: ClassVar[tuple[Pairing, ...]] = tuple(
+        Pairing(rule="questions", metric=name, facet="knowledge", scale=SCALES[edition])
+        for edition, name in MAIN.items()
     )
     layout: ClassVar[Layout] = Layout(
-        rows=(Row("wiscore"), Row("wiscore", ("knowledge",)), Row("level_mean", ("judged_by",)), Row("answered")),
+        rows=(
+            *(Row(name, facets) for name in MAIN.values() for facets in ((), ("knowledge",))),
+            Row(LEVEL_MEAN, ("judged_by",)),
+            Row("answered"),
+        ),
         detail=("subcategory",),
         names={"knowledge": "category", "judged_by": "score of the judge"},
     )
@@ -250,6 +258,15 @@ class Wise(QuestionSuite):
         """Numbers of two editions, or of two wordings, are not comparable."""
         return ("edition", "wording")
 
+    @property
+    def main_metric(self) -> str:
+        """WiScore, under the name of its edition."""
+        return MAIN[self.edition]
+
+    def all_pairings(self) -> Sequence[Pairing]:
+        """How two runs are compared image by image: by the WiScore of their edition."""
+        return [pairing for pairing in self.pairings if pairing.metric == self.main_metric]
+
     def switches(self, protocol: str) -> Switches:
         """The switches of a protocol; how a reply is read is the edition's.
 
@@ -290,9 +307,7 @@ class Wise(QuestionSuite):
             for name in LEVELS:
                 of_level = [replace(image, values={name: image.values.get(name)}, own={name: image.own.get(name)})
                             for image in images]  # fmt: skip
-                scores.append(
-                    self._score("level_mean", protocol, {"judged_by": name}, self.overall(of_level, switches))
-                )
+                scores.append(self._score(LEVEL_MEAN, protocol, {"judged_by": name}, self.overall(of_level, switches)))
         return scores
 
     # -------------------------------------------------------------------------------------------------------- remarks
