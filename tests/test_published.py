@@ -24,7 +24,21 @@ from verism.published import (
 )
 from verism.suites.catalogue import SUITES, published_checks, published_figures, suite_class
 
-PAPERS = ("gep", "dalleval", "digin", "geneval", "dpg", "dsg", "tifa", "genai", "wise", "compbench", "cvtg", "longtext")
+PAPERS = (
+    "gep",
+    "dalleval",
+    "digin",
+    "geneval",
+    "dpg",
+    "dsg",
+    "tifa",
+    "genai",
+    "wise",
+    "preference",
+    "compbench",
+    "cvtg",
+    "longtext",
+)
 
 
 def verdict(printed: str, value: float, slack: float = 0.0, known: Known | None = None) -> Verdict:

@@ -143,6 +143,7 @@ SUITES: Mapping[str, Entry] = {
         f"{HOME}.preference.suite:Preference",
         "PickScore and its kind: scores, win rates of two sets or several runs, agreement with people",
         commands={"preference": f"{HOME}.preference.cli:preference"},
+        published={"preference": f"{HOME}.preference.published:preference"},
     ),
     "unsafe_content": Entry(
         f"{HOME}.unsafe_content.suite:UnsafeContent",

@@ -81,7 +81,6 @@ class PreferenceResults:
         scorer: name and version of who gave the scores; by default what the file's column ``scorer`` says.
 
     Attributes:
-        role: which need it fills.
         scores: by the name that the file has for each image; None where it has no score.
         name: of the file with a hash of its content, and the scorer.
 

@@ -42,6 +42,7 @@ class Preference(Suite):
         found: images that exist; None: a model makes them.
         info: name, title, question, protocols and limits, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
+        published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
@@ -76,6 +77,7 @@ class Preference(Suite):
         "arXiv:2304.05977; Ma et al. 2025, arXiv:2508.03789",
     )
     commands: ClassVar[Mapping[str, str]] = {"preference": "verism.suites.preference.cli:preference"}
+    published: ClassVar[Mapping[str, str]] = {"preference": "verism.suites.preference.published:preference"}
     judge_roles: ClassVar[tuple[str, ...]] = ("scorer",)
     options: ClassVar[tuple[Option, ...]] = (
         Option(
