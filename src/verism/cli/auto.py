@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from verism.cli.common import GroupedCommand, given, in_section, judge_options, put_scores
-from verism.terminal import Failures, PathType, put_json, say
 from verism.systems import quoted
+from verism.terminal import Failures, PathType, put_json, say
 
 __all__ = ["auto"]
 
