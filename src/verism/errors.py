@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from pathlib import Path
 from types import ModuleType
 from typing import Self
-
-from verism.systems import quoted
 
 
 class VerismError(Exception):
@@ -39,7 +38,7 @@ def repair_command(run: Path) -> str:
     Args:
         run: the run directory.
     """
-    return f"verism verify {quoted(run)} --repair"
+    return f"verism verify {shlex.quote(str(run))} --repair"
 
 
 class MissingExtra(VerismError):

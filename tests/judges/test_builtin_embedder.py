@@ -71,17 +71,17 @@ def test_words_for_women_and_men_are_one_word(judge: BuiltinEmbedder):
 # What it says
 # --------------------------------------------------------------------------------------------------------------------
 SCENES = {
-    "a car": ("open_road", (SceneObject(shape="car", label="car"),)),
-    "a bus": ("open_road", (SceneObject(shape="bus", label="bus"),)),
+    "a red car": ("open_road", (SceneObject(shape="car", label="car", color="red", texture="pure"),)),
+    "a blue car": ("open_road", (SceneObject(shape="car", label="car", color="blue", texture="pure"),)),
     "3 dogs": ("meadow", (SceneObject(shape="dog", label="dog"),) * 3),
     "1 dog": ("meadow", (SceneObject(shape="dog", label="dog"),)),
     "a bus is left to a chair": (
         "city_plaza",
         (SceneObject(shape="chair", label="chair"), SceneObject(shape="bus", label="bus", relation="left_0")),
     ),
-    "a dog is above a bench": (
+    "a bus is right to a chair": (
         "city_plaza",
-        (SceneObject(shape="bench", label="bench"), SceneObject(shape="dog", label="dog", relation="above_0")),
+        (SceneObject(shape="chair", label="chair"), SceneObject(shape="bus", label="bus", relation="right_0")),
     ),
 }
 

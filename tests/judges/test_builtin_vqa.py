@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from verism.errors import UsageError
+from verism.judges.embedding.embedder_files import Seen
 from verism.judges.vqa.builtin import BuiltinVqa
 from verism.judges.vqa.question_forms import Asked, Vocabularies, read_question
 from verism.records import AnswerNeed, CaptionNeed, LoadedImage, Question, Scene, SceneObject
@@ -55,7 +56,7 @@ def test_choices_that_name_a_gender_are_never_read():
 
 @pytest.fixture(scope="module")
 def judge() -> BuiltinVqa:
-    return BuiltinVqa(threads=1)
+    return BuiltinVqa(threads=1, least_right=0.0)
 
 
 def ask(judge: BuiltinVqa, images: list[np.ndarray], *questions: Question) -> list[dict[str, object]]:
@@ -78,7 +79,7 @@ def test_clothes_of_rendered_people(judge: BuiltinVqa):
     assert all((row["value"] == "yes") == (row["probability"] > 0.5) for row in rows)  # type: ignore[operator]
 
 
-def test_objects_and_numbers_of_rendered_scenes(judge: BuiltinVqa):
+def test_numbers_colours_and_sides_of_rendered_scenes(judge: BuiltinVqa):
     objects = (
         SceneObject(shape="chair", label="chair", color="red", texture="pure"),
         SceneObject(shape="bus", label="bus", relation="left_0", color="blue", texture="pure"),
@@ -92,13 +93,49 @@ def test_objects_and_numbers_of_rendered_scenes(judge: BuiltinVqa):
         Question(text="Is there a dog?"),
         Question(text="How many buses are there?", choices=("one", "two", "three")),
         Question(text="Are there exactly two chairs?"),
+        Question(text="What colour is the chair?", choices=("Red", "Blue", "Green")),
+        Question(text="Is the bus to the left of the chair?", choices=("Yes", "No")),
+        Question(text="Is the bus to the right of the chair?"),
     )
-    assert [row["value"] for row in rows] == ["yes", "no", "one", "no"]
+    assert [row["value"] for row in rows][:5] == ["yes", "no", "one", "no", "Red"]
+    left, right = (float(row["probability"]) for row in rows[5:])  # type: ignore[arg-type]
+    assert left + right <= 1.0  # of four sides, two
     assert all(0 <= row["probability"] <= 1 for row in rows)  # type: ignore[operator]
 
 
+def test_a_side_is_one_of_four_that_both_objects_agree_on(judge: BuiltinVqa):
+    bus, chair = (judge._tower.classes.index(name) for name in ("bus", "chair"))
+    n = len(judge._tower.classes)
+    counts, sides = np.zeros((1, n, 4), np.float32), np.zeros((1, n, 4), np.float32)
+    counts[0, [bus, chair], 0] = 0.9, 0.5
+    sides[0, bus] = 0.6, 0.2, 0.0, 0.1  # left, right, above, below
+    sides[0, chair] = 0.4, 0.5, 0.0, 0.0
+    nothing = np.zeros((1, 1), np.float32)
+    seen = Seen(vectors=nothing, counts=counts, colors=nothing, sides=sides, places=nothing, garments=nothing)
+    asked = Asked(kind="side", thing="bus", other="chair", side="left")
+    # left: 0.6 x 0.5 (the chair on the right), right: 0.2 x 0.4; above and below: 0. Both there: 0.9 x 0.5.
+    assert judge._on_side(asked, seen, 0) == pytest.approx(0.45 * 0.30 / 0.38, abs=1e-6)
+    assert judge._on_side(Asked(kind="side", thing="bus", other="chair", side="above"), seen, 0) == 0.0
+
+
+def test_what_it_gets_wrong_too_often_by_its_card_is_not_answered(judge: BuiltinVqa):
+    strict = BuiltinVqa(threads=1)
+    measured = strict.card["balanced"]
+    assert measured["garment: hat"] > 0.9 > 0.8 > measured["garment: glasses"]
+    black = [np.zeros((64, 64, 3), dtype=np.uint8)]
+    questions = (Question(text="Is the person wearing a hat?"), Question(text="Is the person wearing glasses?"))
+    assert [row["value"] is None for row in ask(strict, black, *questions)] == [False, True]
+    assert [row["value"] is None for row in ask(judge, black, *questions)] == [False, False]
+    (line,) = strict.remarks()
+    assert "1 of 2 questions" in line
+    assert "wrong too often, by its card" in line
+    assert strict.name != judge.name
+    with pytest.raises(UsageError, match="least_right must lie"):
+        BuiltinVqa(least_right=2)
+
+
 def test_what_it_cannot_answer_is_null_counted_and_explained():
-    judge = BuiltinVqa(threads=1)
+    judge = BuiltinVqa(threads=1, least_right=0.0)
     rows = ask(
         judge,
         [np.zeros((64, 64, 3), dtype=np.uint8)] * 2,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -14,13 +15,15 @@ from verism.cli.main import cli
 from verism.errors import UsageError
 from verism.judges.embedding.builtin import BuiltinEmbedder
 from verism.judges.embedding.embedder_files import IMAGES, TEXTS, ImageTower, TextTower
+from verism.records import AnswerNeed, LoadedImage, frame
 from verism.training import embedder as training
 from verism.training import embedder_examples
 from verism.training._checkpoints import averaged_weights
 from verism.training.embedder import TextBatch, head_targets, mirrored, split_examples, varied_pixels
-from verism.training.embedder_evaluation import evaluate, retrieval_texts
+from verism.training.embedder_evaluation import answered, evaluate, retrieval_texts
 from verism.training.embedder_examples import (
     GARMENTS,
+    Examples,
     Facts,
     Thing,
     draw_scene,
@@ -233,7 +236,9 @@ def test_what_is_held_out_stays_so_when_more_comes(folder: Path):
 def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny embedder after a few steps."""
     out = tmp_path_factory.mktemp("embedder")
-    config = EmbedderConfig(steps=3, batch_size=16, size=64, width=32, dim=16, workers=1, fixed_trunk=0.4, held_out=0.2)
+    config = EmbedderConfig(
+        steps=3, batch_size=16, size=64, width=32, dim=16, workers=1, fixed_trunk=0.4, kept_maps=0.2, held_out=0.2
+    )
     result = training.train_and_export([folder], out, config, rendering=training.Rendering(test=0))
     assert result["bytes"][IMAGES] < 10_000_000
     return out
@@ -320,6 +325,46 @@ def test_perfect_vectors_retrieve_every_text(folder: Path):
     assert result["scenes"] == 20
     areas = [row["auc_head"] for row in result["garments"].values() if row["with_it"] and row["without"]]
     assert set(areas) == {1.0}
+
+
+class Scripted:
+    """Answers every question of yes or no with yes, and others with their first choice, but for chairs."""
+
+    def observe(self, images: list[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
+        return frame(
+            "answers",
+            [
+                {
+                    "image_id": image.image_id,
+                    "judge": "scripted",
+                    "question": q.text,
+                    "answer": "?",
+                    "value": None if "chair" in q.text else (q.choices or ("yes",))[0],
+                }
+                for image in images
+                for q in need.questions[image.prompt_id]
+            ],
+        )
+
+
+def test_answers_are_counted_by_kind():
+    known = [
+        scene(DOG, DOG, Thing(label="car", color="red"), kind="counts"),
+        scene(Thing(label="chair"), DOG, relation="left"),
+        Facts(kind="person", garments={"hat": True, "tie": False, "boots": None}),
+    ]
+    images = [np.zeros((3, 8, 8, 3), dtype=np.uint8)]
+    examples = Examples(parts=images, rows=np.array([(0, 0), (0, 1), (0, 2)]), facts=known)
+    result = answered(Scripted(), examples)
+    assert result["garment: hat"] == {"asked": 1, "null": 0, "right": 1.0, "right_of_yes": 1.0, "n_yes": 1}
+    assert result["garment: tie"] == {"asked": 1, "null": 0, "right": 0.0, "right_of_no": 0.0, "n_no": 1}
+    assert "garment: boots" not in result
+    assert result["number: 1"] == {"asked": 3, "null": 1, "right": round(2 / 3, 4)}
+    assert result["number: 2"]["right"] == 0.0
+    assert result["colour"] == {"asked": 1, "null": 0, "right": 1.0}
+    assert result["side"] == {"asked": 2, "null": 2, "right": 0.0, "right_of_yes": 0.0, "n_yes": 1,
+                              "right_of_no": 0.0, "n_no": 1}  # fmt: skip
+    assert result["present"]["n_no"] == 2
 
 
 def test_command_trains_and_exports(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

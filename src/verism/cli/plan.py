@@ -11,7 +11,6 @@ import click
 from verism.cli.common import executor_options, opened_trackers, tracking_options, with_executor, with_options
 from verism.errors import UsageError
 from verism.options import json_or_text
-from verism.systems import quoted
 from verism.terminal import Group, PathType, put_json, say
 
 if TYPE_CHECKING:
@@ -244,4 +243,6 @@ def schema() -> None:
 
 
 def _quoted(path: Path) -> str:
-    return quoted(path)
+    import shlex
+
+    return shlex.quote(str(path))

@@ -12,14 +12,14 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, require
 from verism.files import write_whole
-from verism.judges.detection.builtin import detector_file
+from verism.judges.detection.builtin import detector_file, letterbox
 from verism.judges.embedding.embedder_files import IMAGES, OUTPUTS, TEXTS, ImageTower, TextTower
 from verism.judges.embedding.vocabulary import LONGEST, Vocabulary
 from verism.training._checkpoints import Header, averaged_weights, read_header
@@ -32,6 +32,8 @@ from verism.training.settings import PAINTSKILLS_CLASSES, EmbedderConfig
 
 if TYPE_CHECKING:
     import torch
+
+    _Maps: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 __all__ = [
     "CHECKPOINT",
@@ -58,6 +60,7 @@ _PURPOSE = "embedder training"
 _TRUTH = 0.1
 _HEADS = {"counts": 0.3, "colors": 0.9, "sides": 0.9, "places": 0.15, "garments": 0.5}
 _ZOOM = 0.06  # of the image that is cut off on each side at most
+_LENGTHS = 4  # groups of texts of like length
 _BEYOND = 2  # texts of examples outside the batch, for each of its images
 
 
@@ -198,19 +201,30 @@ class TextBatch:
 # --------------------------------------------------------------------------------------------------------------------
 # Loss
 # --------------------------------------------------------------------------------------------------------------------
-def losses(network: Any, pixels: torch.Tensor, batch: TextBatch, words: Vocabulary, heads: Mapping[str, Any],
-           *, fixed_trunk: bool) -> dict[str, torch.Tensor]:  # fmt: skip
-    """Parts of the loss: ranking of texts for images and of images for texts, truth of pairs, and the heads."""
+def losses(
+    network: Any, maps: _Maps, batch: TextBatch, words: Vocabulary, heads: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """Parts of the loss: ranking of texts for images and of images for texts, truth of pairs, and the heads.
+
+    Args:
+        network: an ``EmbedderNetwork``.
+        maps: of its trunk, of B images.
+        batch: T texts, with how each fits each image.
+        words: the vocabulary.
+        heads: see ``head_targets``.
+    """
     import torch
     import torch.nn.functional as F
 
-    device = pixels.device
-    rows = words.array(batch.texts)
-    rows = rows[:, : max(2, int((rows != 0).sum(1).max()))]
-    tokens = torch.zeros((len(rows), rows.shape[1]), dtype=torch.long)
-    tokens[:] = torch.from_numpy(rows)
+    device, n_images = maps[0].device, len(maps[0])
+    rows = torch.from_numpy(words.array(batch.texts))
+    lengths = (rows != 0).sum(dim=1)
+    order = torch.argsort(lengths, stable=True)
+    # Texts of like length together: padding would be half of all tokens.
+    groups = [rows[part, : int(lengths[part].max())].to(device) for part in torch.chunk(order, _LENGTHS)]
     with torch.autocast(device.type, torch.bfloat16):
-        image, text, outputs = network(pixels, tokens.to(device), fixed_trunk=fixed_trunk)
+        image, text, outputs = network(maps, groups)
+    text = torch.empty_like(text).index_copy(0, order.to(device), text)
     cosines = image @ text.T
     table = {name: torch.from_numpy(getattr(batch, name)).to(device) for name in ("fits", "true", "false", "less")}
     logits = cosines * network.temperature.exp().clamp(max=60.0)
@@ -229,12 +243,12 @@ def losses(network: Any, pixels: torch.Tensor, batch: TextBatch, words: Vocabula
     truth = network.slope.exp() * 3 * (cosines - network.middle)
     known = (table["true"] | table["false"]).float()
     each = F.binary_cross_entropy_with_logits(truth, table["true"].float(), reduction="none") * known
-    parts["truth"] = _TRUTH * each.sum() / len(pixels)
+    parts["truth"] = _TRUTH * each.sum() / n_images
     for name, target in heads.items():
         goal = torch.from_numpy(target).to(device)
         there = (goal >= 0).float()
         each = F.binary_cross_entropy_with_logits(outputs[name], goal.clamp(min=0), reduction="none") * there
-        parts[name] = _HEADS[name] * each.sum() / len(pixels)
+        parts[name] = _HEADS[name] * each.sum() / n_images
     parts["colors"] = parts["colors"] + _HEADS["colors"] * _any_color(outputs["colors"], heads["colors"])
     return parts
 
@@ -261,6 +275,42 @@ def _any_color(logits: torch.Tensor, target: NDArray[np.float32]) -> torch.Tenso
 # --------------------------------------------------------------------------------------------------------------------
 # Training
 # --------------------------------------------------------------------------------------------------------------------
+class _KeptMaps:
+    """Maps of a trunk that does not change any more, computed once for each image.
+
+    Args:
+        size: side of the network's input.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._of: dict[tuple[int, int], _Maps] = {}
+
+    def of(self, network: Any, chosen: Sequence[int], examples: Examples, device: torch.device) -> _Maps:
+        """Maps of some examples, stacked.
+
+        Args:
+            network: an ``EmbedderNetwork``.
+            chosen: indices of the examples.
+            examples: all of them.
+            device: where the maps are wanted.
+        """
+        import torch
+
+        keys: list[tuple[int, int]] = [(int(part), int(row)) for part, row in examples.rows[list(chosen)]]
+        missing = [n for n, key in enumerate(keys) if key not in self._of]
+        if missing:
+            squares = np.stack([letterbox(examples.image(chosen[n]), self._size)[0] for n in missing])
+            pixels = torch.from_numpy(squares).permute(0, 3, 1, 2).to(device)
+            with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
+                early, middle, last = network.images.maps(pixels, fixed_trunk=True)
+            for n, a, b, c in zip(missing, early, middle, last, strict=True):
+                # A view of a batch would keep all of the batch in memory.
+                self._of[keys[n]] = (a.bfloat16().clone(), b.bfloat16().clone(), c.bfloat16().clone())
+        a, b, c = zip(*(self._of[key] for key in keys), strict=True)
+        return torch.stack(a), torch.stack(b), torch.stack(c)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Settings:
     """What a checkpoint must share with the training that resumes it, and needs to be exported."""
@@ -359,6 +409,11 @@ def train_embedder(
 
     def loss(net: Any, indices: np.ndarray, rng: np.random.Generator, done: float) -> Mapping[str, torch.Tensor]:
         chosen = [int(learn[i]) for i in indices]
+        beyond = [examples.facts[int(learn[k])] for k in rng.integers(len(learn), size=_BEYOND * len(chosen))]
+        if done >= 1 - config.kept_maps:
+            facts = [examples.facts[k] for k in chosen]
+            maps = kept.of(net, chosen, examples, learner.device)
+            return losses(net, maps, TextBatch.draw(facts, beyond, rng), words, head_targets(facts, places))
         flips = rng.random(len(chosen)) < 0.5
         facts = [examples.facts[k] for k in chosen]
         facts = [mirrored(f) if flip else f for f, flip in zip(facts, flips, strict=True)]
@@ -366,12 +421,12 @@ def train_embedder(
             varied_pixels(examples.image(k), config.size, rng, flip=bool(flip))
             for k, flip in zip(chosen, flips, strict=True)
         ]
-        beyond = [examples.facts[int(learn[k])] for k in rng.integers(len(learn), size=_BEYOND * len(chosen))]
         pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(learner.device)
-        return losses(
-            net, pixels, TextBatch.draw(facts, beyond, rng), words, head_targets(facts, places),
-            fixed_trunk=done < config.fixed_trunk,
-        )  # fmt: skip
+        with torch.autocast(learner.device.type, torch.bfloat16):
+            maps = net.images.maps(pixels, fixed_trunk=done < config.fixed_trunk)
+        return losses(net, maps, TextBatch.draw(facts, beyond, rng), words, head_targets(facts, places))
+
+    kept = _KeptMaps(config.size)
 
     def reload() -> int:
         nonlocal examples, learn, held_out
@@ -455,7 +510,7 @@ def export_onnx(checkpoint: Path, out: Path, card: Mapping[str, Any] | None = No
 
 
 def measure(out: Path, test: Examples, *, threads: int | None = None, seed: int = 0) -> dict[str, Any]:
-    """Measure exported files on examples: retrieval and garments, as ``embedder_evaluation.evaluate`` has them.
+    """Measure exported files on examples: retrieval, garments and questions, see ``embedder_evaluation``.
 
     Args:
         out: folder of the files.
@@ -465,7 +520,8 @@ def measure(out: Path, test: Examples, *, threads: int | None = None, seed: int 
     """
     import time
 
-    from verism.training.embedder_evaluation import evaluate
+    from verism.judges.vqa.builtin import BuiltinVqa
+    from verism.training.embedder_evaluation import answered, evaluate
 
     tower, texts = ImageTower(out, threads=threads), TextTower(out, threads=threads)
 
@@ -475,7 +531,8 @@ def measure(out: Path, test: Examples, *, threads: int | None = None, seed: int 
 
     started = time.monotonic()
     result = evaluate(test, range(len(test)), tower.size, image_vectors, texts.embed, seed=seed)
-    return result | {"images_per_s": round(len(test) / (time.monotonic() - started), 1)}
+    result["images_per_s"] = round(len(test) / (time.monotonic() - started), 1)
+    return result | {"questions": answered(BuiltinVqa(out, least_right=0.0, threads=threads), test, seed=seed)}
 
 
 def finish(out: Path, test: Examples | None, *, threads: int | None = None) -> dict[str, Any]:
@@ -489,12 +546,15 @@ def finish(out: Path, test: Examples | None, *, threads: int | None = None) -> d
     Returns:
         What was measured, with the sizes of the files in bytes.
     """
+    from verism.training.embedder_evaluation import balanced
+
     export_onnx(out / CHECKPOINT, out)
     result: dict[str, Any] = {}
     if test is not None:
         result = measure(out, test, threads=threads)
         names = ("r_precision", "pool", "scenes", "auc_cosine_lowest", "auc_cosine_mean")
-        export_onnx(out / CHECKPOINT, out, {"test": {k: result[k] for k in names if k in result}})
+        card = {"test": {k: result[k] for k in names if k in result}, "balanced": balanced(result["questions"])}
+        export_onnx(out / CHECKPOINT, out, card)
     result["bytes"] = {name: (out / name).stat().st_size for name in (IMAGES, TEXTS)}
     write_whole(out / "evaluation.json", json.dumps(result, indent=1).replace("NaN", "null"))
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,26 @@ from numpy.typing import NDArray
 from verism.judges.detection.builtin import letterbox
 from verism.judges.embedding.vocabulary import Vocabulary
 from verism.metrics.retrieval import r_precision
+from verism.records import AnswerNeed, LoadedImage, Question
 from verism.statistics.association import roc_area
-from verism.training.embedder_examples import GARMENTS, Examples, Facts
+from verism.suites.paintskills.vocabulary import plural
+from verism.training.embedder_examples import COLORS, GARMENTS, Examples, Facts
 from verism.training.embedder_texts import full_claim, meaning_of, worded
+from verism.training.settings import PAINTSKILLS_CLASSES
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["POOL", "garment_queries", "measured", "retrieval", "retrieval_texts"]
+__all__ = [
+    "POOL",
+    "answered",
+    "balanced",
+    "garment_queries",
+    "measured",
+    "questions_of",
+    "retrieval",
+    "retrieval_texts",
+]
 
 POOL = 100
 Floats = NDArray[np.float64]
@@ -179,3 +192,98 @@ def _garments(
             "without": int((~labels).sum()),
         }
     return rows
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Questions
+# --------------------------------------------------------------------------------------------------------------------
+_SIDES = {"left": "to the left of", "right": "to the right of", "above": "above", "below": "below"}
+_OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
+
+
+def questions_of(facts: Facts, rng: np.random.Generator) -> list[tuple[str, Question, str]]:
+    """Questions about an image whose answer its facts know: kind, question, and right answer.
+
+    Args:
+        facts: what is known of the image.
+        rng: draws a class that is not there.
+    """
+    made: list[tuple[str, Question, str]] = []
+    if facts.kind == "person":
+        for name, query in zip(GARMENTS, garment_queries(), strict=True):
+            if (worn := facts.garments.get(name)) is not None:
+                question = Question(text=f"Is the person wearing {query}?")
+                made.append((f"garment: {name}", question, "yes" if worn else "no"))
+        return made
+    numbers = Counter(thing.label for thing in facts.things if thing.label in PAINTSKILLS_CLASSES)
+    for label, number in numbers.items():
+        made.append(("present", Question(text=f"Is there a {label}?"), "yes"))
+        counted = Question(text=f"How many {plural(label)} are there?", choices=("1", "2", "3", "4"))
+        made.append((f"number: {number}", counted, str(number)))
+    absent = [label for label in PAINTSKILLS_CLASSES if label not in numbers]
+    made.append(("present", Question(text=f"Is there a {absent[int(rng.integers(len(absent)))]}?"), "no"))
+    for thing in facts.things:
+        if thing.color and numbers[thing.label] == 1:
+            made.append(("colour", Question(text=f"What colour is the {thing.label}?", choices=COLORS), thing.color))
+    if facts.relation in _SIDES and len(numbers) == 2:
+        first, second = (thing.label for thing in facts.things)
+        for side, answer in ((facts.relation, "yes"), (_OPPOSITE[facts.relation], "no")):
+            made.append(("side", Question(text=f"Is the {second} {_SIDES[side]} the {first}?"), answer))
+    return made
+
+
+def answered(judge: Any, examples: Examples, *, seed: int = 0) -> dict[str, dict[str, Any]]:
+    """How often a judge of questions is right about examples, by kind of question.
+
+    Args:
+        judge: fills ``AnswerNeed``.
+        examples: images with facts.
+        seed: draws classes that are not there.
+
+    Returns:
+        By kind: ``asked``, ``right`` (a share), and for questions of yes or no ``right_of_yes`` and ``right_of_no``:
+        shares of those whose right answer is that; a question without an answer is wrong, and counted in ``null``.
+    """
+    rng = np.random.default_rng([seed, 0xA5])
+    rows: dict[str, list[tuple[str, str | None]]] = {}
+    for start in range(0, len(examples), 32):
+        numbers = range(start, min(start + 32, len(examples)))
+        asked = {str(k): questions_of(examples.facts[k], rng) for k in numbers}
+        images = [LoadedImage(image_id=str(k), prompt_id=str(k), pixels=examples.image(k)) for k in numbers]
+        need = AnswerNeed(questions={k: tuple(q for _, q, _ in each) for k, each in asked.items()}, weighed=True)
+        table = judge.observe(images, need)
+        given = {(row["image_id"], row["question"]): row["value"] for row in table.iter_rows(named=True)}
+        for k, each in asked.items():
+            for kind, question, right in each:
+                rows.setdefault(kind, []).append((right, given[k, question.text]))
+    result: dict[str, dict[str, Any]] = {}
+    for kind, pairs in sorted(rows.items()):
+        of: dict[str, Any] = {
+            "asked": len(pairs),
+            "null": sum(value is None for _, value in pairs),
+            "right": round(float(np.mean([right == value for right, value in pairs])), 4),
+        }
+        for answer in ("yes", "no"):
+            if hits := [value == answer for right, value in pairs if right == answer]:
+                of |= {f"right_of_{answer}": round(float(np.mean(hits)), 4), f"n_{answer}": len(hits)}
+        result[kind] = of
+    return result
+
+
+def balanced(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Share of right answers by kind, as if every right answer were asked for equally often.
+
+    Args:
+        answers: as ``answered`` gives them; kinds ``number: N`` are put together as ``number``.
+
+    >>> numbers = {"number: 1": {"right": 1.0}, "number: 2": {"right": 0.5}}
+    >>> balanced(numbers | {"side": {"right_of_yes": 1, "right_of_no": 0}})
+    {'side': 0.5, 'number': 0.75}
+    """
+    result: dict[str, float] = {}
+    numbers = [row["right"] for kind, row in answers.items() if kind.startswith("number: ")]
+    for kind, row in answers.items():
+        if not kind.startswith("number: "):
+            halves = [row[name] for name in ("right_of_yes", "right_of_no") if name in row]
+            result[kind] = round(float(np.mean(halves or [row["right"]])), 4)
+    return result | ({"number": round(float(np.mean(numbers)), 4)} if numbers else {})

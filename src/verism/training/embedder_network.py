@@ -11,7 +11,7 @@ Imports torch: load it on use only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,6 +147,9 @@ class ImageTower(nn.Module):
         width, cells = shape.width, (shape.size // 32) ** 2
         self.coarse = nn.Linear(shape.channels[3], width)
         self.fine = nn.Linear(4 * shape.channels[2], width)
+        # Paint is hardly to be told from the deep maps, which were learnt to name things: it is read off the early one.
+        self.edges = nn.Linear(16 * shape.channels[1], width)
+        nn.init.zeros_(self.edges.weight)
         self.positions = nn.Parameter(torch.randn(1, cells, width) * 0.02)
         self.layers = nn.ModuleList(_Layer(width) for _ in range(2))
         self.norm = nn.LayerNorm(width)
@@ -155,15 +158,22 @@ class ImageTower(nn.Module):
 
     def forward(self, pixels: Tensor, *, fixed_trunk: bool = False) -> Tensor:
         """Pooled numbers (B, Q W) of images (B, 3, S, S), RGB, values 0 to 255."""
+        return self.read(self.maps(pixels, fixed_trunk=fixed_trunk))
+
+    def maps(self, pixels: Tensor, *, fixed_trunk: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """The trunk's maps of 1/8, 1/16 and 1/32 of images; the first without a gradient, and all if it is fixed."""
         with torch.no_grad():
             early = self.trunk.early(pixels)
-        if fixed_trunk:
-            with torch.no_grad():
-                middle, last = self.trunk.late(early)
-        else:
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not fixed_trunk):
             middle, last = self.trunk.late(early)
+        return early, middle, last
+
+    def read(self, maps: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """Pooled numbers (B, Q W) of the trunk's maps."""
+        early, middle, last = maps
         tokens = self.coarse(last.flatten(2).transpose(1, 2))
         tokens = tokens + self.fine(F.pixel_unshuffle(middle, 2).flatten(2).transpose(1, 2))
+        tokens = tokens + self.edges(F.pixel_unshuffle(early, 4).flatten(2).transpose(1, 2))
         tokens = tokens + self.positions
         for layer in self.layers:
             tokens = layer(tokens)
@@ -247,12 +257,13 @@ class EmbedderNetwork(nn.Module):
                 take(block.second, f"stages.{number}.{k + shift}.second")
 
     def forward(
-        self, pixels: Tensor, tokens: Tensor, *, fixed_trunk: bool = False
+        self, maps: tuple[Tensor, Tensor, Tensor], tokens: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Unit vectors of images (B, D) and texts (T, D), and logits of the heads, all float32."""
-        pooled = self.images(pixels, fixed_trunk=fixed_trunk)
+        """Unit vectors of images (B, D) by the trunk's maps and of texts (T, D) in groups of like length; logits of
+        the heads. All float32."""
+        pooled = self.images.read(maps)
         image = F.normalize(self.image_out(pooled).float(), dim=1)
-        text = F.normalize(self.texts(tokens).float(), dim=1)
+        text = F.normalize(torch.cat([self.texts(group) for group in tokens]).float(), dim=1)
         return image, text, {name: head(pooled).float() for name, head in self.heads.items()}
 
 

@@ -286,6 +286,10 @@ class EmbedderConfig(NetworkConfig):
         "Share of the training in which the detector's trunk stays as it is, while what is new finds its feet.", 0.08,
         within="[0, 1]",
     )  # fmt: skip
+    kept_maps: float = setting(
+        "Share of the training, at its end, in which the trunk stays as it is and its maps of each image are computed "
+        "once and kept in memory, 0.1 MB an image: many more steps for all that reads them.", 0.45, within="[0, 1]",
+    )  # fmt: skip
     held_out: float = setting("Share of the examples kept for validation and calibration.", 0.04, within="[0, 1)")
 
     @property

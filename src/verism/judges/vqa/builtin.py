@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 
     from verism.records import LoadedImage
 
-__all__ = ["BuiltinVqa"]
+__all__ = ["LEAST_RIGHT", "BuiltinVqa"]
 
+LEAST_RIGHT = 0.8
+_KINDS = {"present": "present", "number": "number", "how_many": "number", "colour": "colour", "what_colour": "colour",
+          "side": "side"}  # kinds of the card  # fmt: skip
 _SIDES = ("left", "right", "above", "below")
 _OPPOSITE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 _WHY: Mapping[Why, str] = {
     "form": "are of no form that it reads",
     "word": "ask for what it was not trained on",
+    "weak": "are of a kind that it gets wrong too often, by its card",
     "gender": "ask for perceived gender, which it does not perceive: take what was rendered (truth), or ask people",
 }
 
@@ -48,6 +52,9 @@ class BuiltinVqa:
 
     Args:
         folder: a folder written by ``verism train embedder``; None: the file that comes with the package.
+        least_right: a kind of question, or a garment, is answered if by the file's card at least this share of answers
+            was right on unseen renders, yes and no (or each number) weighed alike; 0 to 1. What the card does not speak of
+            is answered.
         threads: of onnxruntime within one batch; None leaves the choice to onnxruntime (one per core).
         batch_size: images per call of the network. Answers do not depend on it.
 
@@ -57,10 +64,25 @@ class BuiltinVqa:
 
     role = AnswerNeed.role
 
-    def __init__(self, folder: Path | str | None = None, *, threads: int | None = None, batch_size: int = 16) -> None:
+    def __init__(
+        self,
+        folder: Path | str | None = None,
+        *,
+        least_right: float = LEAST_RIGHT,
+        threads: int | None = None,
+        batch_size: int = 16,
+    ) -> None:
         self._tower = ImageTower(folder, threads=threads, batch_size=check_batch_size(batch_size))
         self.card = self._tower.card
-        self.name = judge_name("builtin", "clothes-and-scenes", self._tower.sha256[:12])
+        if not 0 <= least_right <= 1:
+            raise UsageError(f"least_right must lie in [0, 1], not {least_right}")
+        self._least = least_right
+        self.name = judge_name(
+            "builtin",
+            "clothes-and-scenes",
+            self._tower.sha256[:12],
+            least_right=None if least_right == LEAST_RIGHT else least_right,
+        )
         self._known = Vocabularies(
             classes=self._tower.classes, colors=self._tower.colors, garments=self._tower.garments
         )
@@ -124,7 +146,12 @@ class BuiltinVqa:
         return self.remarks()
 
     def _read(self, question: Question) -> Asked | Why:
-        return read_question(question.text, self._known, question.choices)
+        asked = read_question(question.text, self._known, question.choices)
+        if isinstance(asked, str):
+            return asked
+        kind = f"garment: {asked.thing}" if asked.kind == "garment" else _KINDS[asked.kind]
+        measured: Mapping[str, float] = self.card.get("balanced", {})
+        return asked if measured.get(kind, 1.0) >= self._least else "weak"
 
     def _answer(self, question: Question, seen: Seen, number: int) -> tuple[str | None, float | None]:
         self._n += 1

@@ -14,8 +14,9 @@ from typing import Literal
 __all__ = ["Asked", "Vocabularies", "Why", "read_question"]
 
 Kind = Literal["garment", "present", "number", "how_many", "colour", "what_colour", "side"]
-Why = Literal["form", "word", "gender"]
-"""Why a question is not read: no known form; a thing the judge does not know; it asks for perceived gender."""
+Why = Literal["form", "word", "gender", "weak"]
+"""Why a question is not answered: no known form; a thing the judge does not know; it asks for perceived gender; it is
+of a kind that the judge was measured to get wrong too often."""
 
 _GENDER = re.compile(
     r"\b(?:male|female|man|men|woman|women|masculine|feminine|gender|boy|girl|lady|gentleman|non-binary)\b"
