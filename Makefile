@@ -31,7 +31,7 @@ CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
 RELEASE := .venv-release/.stamp
 
-.PHONY: help demo install dev test test-ray test-isa check docs-check format bench lock release-check clean distclean \
+.PHONY: help demo install dev test test-ray test-isa check check-systems docs-check format bench lock release-check clean distclean \
 	no-torchvision
 
 help: ## Show this list
@@ -59,6 +59,10 @@ check: $(DEV) no-torchvision ## The quick half of `make test`: everything but th
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+check-systems: $(DEV) ## Types as on Windows and macOS: finds calls that they do not have
+	$(BIN)/mypy --platform win32
+	$(BIN)/mypy --platform darwin
 
 # A torchvision that does not fit torch makes transformers fail with a misleading message; nothing here may bring it.
 no-torchvision: $(DEV)

@@ -49,7 +49,7 @@ def least_processor_time(repeats: int, *jobs: Callable[[], object]) -> list[floa
 
 def peak_mib() -> float:
     """Largest resident size of this process so far; unlike ru_maxrss, without that of the process it was started by."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
     raise RuntimeError("this system does not tell the peak memory of a process")

@@ -25,5 +25,5 @@ def as_earlier_version(run: Run) -> Run:
         shutil.rmtree(run.path / folder, ignore_errors=True)
     (run.path / "scoring.json").unlink(missing_ok=True)
     manifest: Path = run.path / "manifest.json"
-    manifest.write_text(json.dumps(record | {"schema_version": 2}))
+    manifest.write_text(json.dumps(record | {"schema_version": 2}), encoding="utf-8")
     return type(run).open(run.path)

@@ -97,6 +97,7 @@ HELP_ONLY = {
     "genai": "needs the released ratings",
     "unigenbench": "needs the released list of prompts and results",
     "compbench": "needs a copy of the prompts",
+    "preference": "needs the released data of preference",
 }
 
 IMPORTS = "import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 import tempfile
 from abc import ABC, abstractmethod
@@ -97,6 +96,7 @@ from verism.store import (
 )
 from verism.suites.base import Rule, Suite
 from verism.suites.catalogue import installed_suite, make_suite, plugin_of, presentation_of, stored_suite, suite_class
+from verism.systems import quoted
 from verism.trackers.evaluation import Evaluation
 from verism.trackers.hooks import OnScores, hooks_of, tell_scores
 
@@ -747,7 +747,7 @@ def _made_on(workers: RayCluster | DeviceProcesses, asked: _Evaluation) -> _Made
     chosen = _chosen(suite, call.judges)
     folder = None
     if asked.out is None:
-        folder = tempfile.TemporaryDirectory(prefix="verism-run-")
+        folder = tempfile.TemporaryDirectory(prefix="verism-run-", ignore_cleanup_errors=True)
         asked = replace(asked, out=Path(folder.name) / "run")
     out = location(cast(PathLike, asked.out)).absolute()
     if call.run.retry and (out / MANIFEST).exists():
@@ -865,7 +865,7 @@ def _start(
     if out is not None:
         run = Run.start(location(out), settings, scoring=scoring, plugins=plugin_of(suite), images_as=images_as)
     else:
-        folder = tempfile.TemporaryDirectory(prefix="verism-run-")
+        folder = tempfile.TemporaryDirectory(prefix="verism-run-", ignore_cleanup_errors=True)
         run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite), images_as=images_as)
         run.keep(folder)
     run.write_prompts(prompts)
@@ -1334,7 +1334,7 @@ def _lost(run: Run) -> list[str]:
 
 
 def _quoted(run: store.Run) -> str:
-    return shlex.quote(str(run.path))
+    return quoted(run.path)
 
 
 def _opened(run: store.Run | PathLike) -> store.Run:
@@ -1504,8 +1504,7 @@ def _adjuster(
             )
         if not made:
             how = (
-                f"ask annotators first: verism annotate {shlex.quote(str(run.path))}; or give a card of this judge: "
-                "--card FILE"
+                f"ask annotators first: verism annotate {quoted(run.path)}; or give a card of this judge: --card FILE"
                 if kind == "human"
                 else "give a card of this judge: --card FILE (verism judge card makes one)"
             )

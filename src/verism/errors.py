@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import shlex
 from pathlib import Path
 from types import ModuleType
 from typing import Self
+
+from verism.systems import quoted
 
 
 class VerismError(Exception):
@@ -38,7 +39,7 @@ def repair_command(run: Path) -> str:
     Args:
         run: the run directory.
     """
-    return f"verism verify {shlex.quote(str(run))} --repair"
+    return f"verism verify {quoted(run)} --repair"
 
 
 class MissingExtra(VerismError):

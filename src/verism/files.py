@@ -24,6 +24,7 @@ from verism.errors import UsageError, VerismError
 from verism.limits import CELL_CHARACTERS, NESTING, TEXT_BYTES, YAML_BYTES, YAML_VALUES, Limit
 from verism.locations import RemotePath
 from verism.shards import Member, member_of
+from verism.systems import move_into_place, move_unless_there
 
 __all__ = [
     "IMAGE_SUFFIXES",
@@ -83,7 +84,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         VerismError: writing failed otherwise, for example as the disk is full.
     """
     if isinstance(path, RemotePath):
-        with tempfile.TemporaryDirectory(prefix="verism-") as folder:
+        with tempfile.TemporaryDirectory(prefix="verism-", ignore_cleanup_errors=True) as folder:
             filled = Path(folder) / path.name
             yield filled
             _upload(path, filled.read_bytes())
@@ -98,7 +99,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         if sync:
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-        temporary.replace(path)
+        move_into_place(temporary, path)
     except OSError as err:
         # Who fills the file may read others: their errors are not about this one.
         if err.errno is None or err.filename not in (None, str(temporary), temporary):
@@ -159,12 +160,7 @@ def write_new(path: Path, data: bytes) -> bool:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            try:
-                os.link(temporary, path)
-            except OSError as err:
-                if err.errno not in (errno.EPERM, errno.ENOTSUP, errno.EACCES) or path.exists():
-                    raise
-                temporary.replace(path)  # a file system without hard links: two at once are not told apart
+            move_unless_there(temporary, path)
         finally:
             with suppress(OSError):
                 temporary.unlink()
@@ -310,7 +306,12 @@ def open_regular(path: Path, limit: Limit) -> Iterator[BinaryIO]:
 def _open_local(path: Path) -> Iterator[BinaryIO]:
     """A regular file of this machine, of any size."""
     # Not blocking: opening a pipe that nobody writes to would wait for ever. Regular files do not know the flag.
-    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except PermissionError as err:
+        if path.is_dir():  # as Windows says of every folder
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from err
+        raise
     with os.fdopen(number, "rb") as file:
         status = os.fstat(number)
         if kind := next((name for test, name in _KINDS if test(status.st_mode)), None):

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from verism.errors import UsageError
+from verism.systems import address_space_bytes, physical_memory_bytes
 
 __all__ = [
     "ARRAY_BYTES",
@@ -161,13 +162,8 @@ LIMITS = (
 def memory_bytes() -> int:
     """Memory that this process may use: of the machine, or less in a container or under ``ulimit -v``."""
     amounts = [2**40]
-    with suppress(OSError, ValueError, AttributeError):
-        amounts.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    amounts += [amount for amount in (physical_memory_bytes(), address_space_bytes()) if amount]
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # "max": no limit
             amounts.append(int(Path(file).read_text(encoding="ascii")))
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        amounts.append(resource.getrlimit(resource.RLIMIT_AS)[0])
     return min(amount for amount in amounts if amount > 0)

@@ -29,6 +29,7 @@ from urllib.request import url2pathname
 
 from verism.errors import UsageError, require
 from verism.shards import member_of
+from verism.systems import WINDOWS
 
 __all__ = ["SCHEMES", "RemotePath", "beside", "is_file", "is_remote", "location", "remove_tree"]
 
@@ -68,7 +69,7 @@ def location(value: str | os.PathLike[str]) -> Path:
     scheme = match[1].lower()
     if scheme == "file":
         parts = urlsplit(text)
-        return Path(url2pathname(unquote(parts.path) if os.name != "nt" else parts.path))
+        return Path(url2pathname(unquote(parts.path) if not WINDOWS else parts.path))
     if scheme not in SCHEMES:
         raise UsageError(f"{text}: files are read from and written to s3://, gs://, az://, file:// and plain paths")
     path = RemotePath(f"{scheme}:/{text[match.end() - 1 :]}")

@@ -7,7 +7,6 @@ something is written to the run. Schema 4 is schema 3 with the images in shards.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -24,6 +23,7 @@ from typing import Any
 from verism.errors import UsageError
 from verism.records import content_hash, roles
 from verism.renames import rules_of
+from verism.systems import physical_memory_bytes
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -382,8 +382,8 @@ def _installed(package: str) -> str | None:
 def _hardware() -> dict[str, Any]:
     """Processor, cores, memory, and accelerators that a loaded library knows of."""
     known: dict[str, Any] = {"processor": _processor(), "cores": os.cpu_count() or 1}
-    with contextlib.suppress(AttributeError, ValueError, OSError):  # no such figure on some systems
-        known["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    if (memory := physical_memory_bytes()) is not None:
+        known["memory_gib"] = round(memory / 2**30, 1)
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         known["accelerators"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

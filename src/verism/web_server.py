@@ -181,7 +181,9 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"--host {host} is no address of this machine ({err.strerror}); 127.0.0.1 always is") from None
     listening = socket.socket(family, kind, protocol)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Elsewhere the port of a server that has just ended; on Windows it would be anybody's, at the same time.
+        option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+        listening.setsockopt(socket.SOL_SOCKET, option, 1)
         listening.bind(address)
         listening.listen(128)
     except OSError as err:

@@ -87,12 +87,12 @@ def expected(store: VoteStore, raters=RATERS) -> list[tuple[str | None, ...]]:
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(path.read_text(), newline="")))
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
 
 
 def write_rows(path: Path, rows: list[dict[str, object]]) -> Path:
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    with path.open("w", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, quoting=csv.QUOTE_ALL)
         writer.writeheader()
         writer.writerows(rows)

@@ -163,7 +163,7 @@ def test_a_browser_that_keeps_nothing_says_so(context, tmp_path):
 
 def filled(template: Path, number: int) -> tuple[str, dict[str, str]]:
     """The task that a worker sees: variables are put in as they are."""
-    page = template.read_text()
+    page = template.read_text(encoding="utf-8")
     row = list(csv.DictReader(io.StringIO(template.with_suffix(".csv").read_text(), newline="")))[number]
     for column, cell in row.items():
         page = page.replace(f"${{{column}}}", cell)

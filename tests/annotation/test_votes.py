@@ -230,7 +230,7 @@ def test_raters_side_by_side_lose_and_repeat_nothing(tmp_path):
 def vote_for_ever(path: str, told: str) -> None:
     store = VoteStore.open(Path(path))
     rater = store.named_rater("Ann")
-    with Path(told).open("a") as log:
+    with Path(told).open("a", encoding="utf-8") as log:
         while (shown := store.next_item(rater)) is not None:
             store.vote(rater, shown.position, "red")
             log.write(f"{shown.item.item}\n")

@@ -91,7 +91,7 @@ def gone(pid: int) -> bool:
             return True
         # A grandchild that was killed belongs to the init process, which may take its time to bury it.
         status = Path(f"/proc/{pid}/stat")
-        if status.exists() and status.read_text().rpartition(")")[2].split()[:2] == ["Z", "1"]:
+        if status.exists() and status.read_text(encoding="utf-8").rpartition(")")[2].split()[:2] == ["Z", "1"]:
             return True
         time.sleep(0.02)
     return False

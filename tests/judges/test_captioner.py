@@ -212,7 +212,7 @@ def test_missing_libraries_name_the_extra(monkeypatch: pytest.MonkeyPatch):
 
 # ------------------------------------------------------------------------------------------------- made elsewhere
 def results(path: Path, rows: Any) -> CaptionResults:
-    path.write_text(json.dumps(rows))
+    path.write_text(json.dumps(rows), encoding="utf-8")
     return CaptionResults(path)
 
 

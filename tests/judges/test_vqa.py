@@ -489,7 +489,7 @@ def test_which_questions_are_of_yes_or_no():
 
 # ------------------------------------------------------------------------------------------------- made elsewhere
 def answers(path: Path, rows: Any) -> AnswerResults:
-    path.write_text(json.dumps(rows))
+    path.write_text(json.dumps(rows), encoding="utf-8")
     return AnswerResults(path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from verism.files import read_json, write_json
 from verism.records import RatingTask, empty_table
 from verism.store import Run
 from verism.suites.base import Suite
+from verism.systems import quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -177,9 +177,9 @@ def given_ratings(run: Run, *, min_right: float = 0.0) -> Ratings:
     if voted:
         raise UsageError(
             f"{run.path}: none of its {voted:,} answers counts: those who gave them failed the qualification, or too "
-            f"many checks; see: verism annotate {shlex.quote(str(run.path))} --status"
+            f"many checks; see: verism annotate {quoted(run.path)} --status"
         )
-    raise UsageError(f"{run.path}: nobody rated its images yet; see: verism annotate {shlex.quote(str(run.path))}")
+    raise UsageError(f"{run.path}: nobody rated its images yet; see: verism annotate {quoted(run.path)}")
 
 
 def ratings_as_labels(run: Run, suite: Suite, rules: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from verism.errors import UsageError, VerismError
 from verism.records import RatingTask, frame
+from verism.systems import move_unless_there
 
 if TYPE_CHECKING:
     import polars as pl
@@ -226,11 +227,11 @@ class VoteStore:
             raise UsageError(f"the study has an item or a task twice: {err}") from None
         connection.close()
         try:
-            path.hardlink_to(draft)  # all of it or nothing, and never over another study
+            move_unless_there(draft, path)  # all of it or nothing, and never over another study
         except FileExistsError:
             raise UsageError(f"{path} exists already: open it, or give the new study another name") from None
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
         return VoteStore.open(path)
 
     @staticmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from verism.errors import UsageError
+from verism.systems import quoted
 from verism.terminal import SEED, PathType, put_json, say
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
         if needs_study or (
             nothing_asked and (call.import_ is not None or call.export_ is not None or call.raters or call.draw)
         ):
-            run_dir = shlex.quote(str(runs[0].path))
+            run_dir = quoted(runs[0].path)
             raise UsageError(
                 f"{runs[0].path} has no study {name!r} yet; make one: verism annotate {run_dir} --task NAME ..."
             )
@@ -164,7 +164,7 @@ def _import(store: VoteStore, path: Path, run: Run) -> None:
         say(f"skipped: {where}: {why}")
     known = f", {put.n_unchanged:,} were there already" if put.n_unchanged else ""
     raters = f"{put.n_raters:,} rater{'s' * (put.n_raters != 1)}"
-    say(f"{put.n_votes:,} answers of {raters} taken in{known}; see: verism agreement {shlex.quote(str(run.path))}")
+    say(f"{put.n_votes:,} answers of {raters} taken in{known}; see: verism agreement {quoted(run.path)}")
 
 
 def _export(store: VoteStore, runs: Sequence[Run], call: _Call) -> None:
@@ -197,7 +197,7 @@ def _list_tasks(run: Run, as_json: bool) -> None:
         return
     for task in tasks:
         click.echo(f"{task.name}\n    {task.question}\n    {' | '.join(task.options)}")
-    run_dir = shlex.quote(str(run.path))
+    run_dir = quoted(run.path)
     say(f"start with, for example: verism annotate {run_dir} --task {tasks[0].name!r} --per-cell 20 --open")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from verism.cli.common import GroupedCommand, given, in_section, judge_options, put_scores
+from verism.systems import quoted
 from verism.terminal import Failures, PathType, put_json, say
 
 __all__ = ["auto"]
@@ -41,7 +41,7 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
     )
     for run in runs.values():
         put_scores(run, as_json)
-        say(f"report: verism report {shlex.quote(str(run.path))}")
+        say(f"report: verism report {quoted(run.path)}")
     sys.exit(failures.report())
 
 

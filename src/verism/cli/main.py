@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -54,6 +53,7 @@ from verism.manifest import STORAGES
 from verism.records import AnswerNeed, Question, make_image_id, option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of
+from verism.systems import quoted, write_text_of_any_language
 from verism.terminal import SEED, WORKERS, Failures, PathType, Services, put_json, say, terminal_encoding
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _run(
         return
     if out is None:
         out = _usual_place(suite, options, rules)
-        say(f"--out {shlex.quote(str(out))}")
+        say(f"--out {quoted(out)}")
     failures = Failures()
     with opened_trackers(track) as trackers:
         asked |= {"on_failure": failures, "on_matched": say, "on_summary": say}
@@ -176,7 +176,7 @@ def _run(
     if finished.unfinished:  # by other processes, as was said
         sys.exit(failures.report())
     put_scores(finished, as_json)
-    say(f"run: {out}\nreport: verism report {shlex.quote(str(out))}")
+    say(f"run: {out}\nreport: verism report {quoted(out)}")
     sys.exit(failures.report())
 
 
@@ -709,6 +709,7 @@ class _Services(Services):
 
 def main() -> None:
     """Entry point: errors that are no mistake of verism are shown in a line or two, not as a traceback."""
+    write_text_of_any_language()
     try:
         cli.main(prog_name="verism", standalone_mode=False)
         sys.stdout.flush()  # a full disk or a closed pipe shows here, and not after the exit code is set

@@ -11,6 +11,7 @@ import click
 from verism.cli.common import executor_options, opened_trackers, tracking_options, with_executor, with_options
 from verism.errors import UsageError
 from verism.options import json_or_text
+from verism.systems import quoted
 from verism.terminal import Group, PathType, put_json, say
 
 if TYPE_CHECKING:
@@ -243,6 +244,4 @@ def schema() -> None:
 
 
 def _quoted(path: Path) -> str:
-    import shlex
-
-    return shlex.quote(str(path))
+    return quoted(path)

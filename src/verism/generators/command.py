@@ -26,7 +26,6 @@ import json
 import os
 import queue
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -48,6 +47,7 @@ from verism.limits import PROGRAM_BYTES
 from verism.options import read_signature
 from verism.records import Request, Result
 from verism.services import as_json
+from verism.systems import end_group, own_group, split_command
 
 __all__ = ["CommandGenerator", "refuse_secret", "split_options"]
 
@@ -145,7 +145,7 @@ class _Program:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                start_new_session=True,  # a group of its own: its children end with it, and Ctrl-C comes from us
+                **own_group(),  # its children end with it, and Ctrl-C comes from us
             )
         except OSError as err:
             raise UsageError(_why_not(words[0], cwd, err)) from err
@@ -212,7 +212,7 @@ class _Program:
         self.no_more()
         self._unheard.set()
         if not self._ended.is_set():
-            _signal(self.process, signal.SIGTERM)
+            end_group(self.process, at_once=False)
             if not self._ended.wait(TERMINATE_S):
                 _kill(self.process)
                 self._ended.wait(TERMINATE_S)
@@ -294,7 +294,7 @@ class _Program:
 
     def _await(self) -> None:
         self.process.wait()
-        _signal(self.process, getattr(signal, "SIGKILL", signal.SIGTERM))  # children it has left behind
+        end_group(self.process, at_once=True)  # children it has left behind
         for thread in self._threads[1:3]:
             thread.join(TERMINATE_S)  # not for ever: a child that left the group may hold the pipes
         self._put(_Ended())
@@ -309,20 +309,9 @@ def _readline(stream: Any) -> bytes:
     return line
 
 
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    """Signal the whole group of a process that was started in its own session."""
-    try:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, number)
-        else:
-            process.terminate()
-    except (ProcessLookupError, PermissionError):
-        pass  # all gone; macOS says "not permitted" of a group of zombies
-
-
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is None:
-        _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+        end_group(process, at_once=True)
 
 
 def _why_not(program: str, cwd: str | None, err: OSError) -> str:
@@ -410,7 +399,7 @@ class CommandGenerator:
         cwd: str | Path | None = None,
     ) -> None:
         try:
-            self.words = shlex.split(command)
+            self.words = split_command(command)
         except ValueError as err:
             raise UsageError(f"command: {command!r} cannot be split into words: {err}") from None
         if not self.words:

@@ -27,6 +27,7 @@ from verism.locations import remove_tree
 from verism.pipeline.selections import pending_items
 from verism.pipeline.shares import Claim, Claims, Shares, block_size, blocks_of
 from verism.store import slug
+from verism.systems import process_is_gone
 
 __all__ = ["FOLDER", "LeasedShares"]
 
@@ -269,12 +270,9 @@ def _numbers(name: str) -> tuple[int, int]:
 
 def _is_gone(record: dict[str, Any]) -> bool:
     """Whether the owner of a lease was a process of this machine that has ended."""
-    if os.name == "nt" or record.get("host") != platform.node():  # Windows has no harmless signal
+    if record.get("host") != platform.node():
         return False
     try:
-        os.kill(int(record["pid"]), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, ValueError, KeyError, TypeError):
+        return process_is_gone(int(record["pid"]))
+    except (ValueError, KeyError, TypeError):
         return False
-    return False

@@ -69,7 +69,7 @@ def score_run(
         VerismError: scores that the suite does not declare.
     """
     inputs = {name: state for name, state in run.inputs().items() if not name.startswith(MEASUREMENTS)}
-    with tempfile.TemporaryDirectory(prefix="verism-scores-") as folder:
+    with tempfile.TemporaryDirectory(prefix="verism-scores-", ignore_cleanup_errors=True) as folder:
         return _scored(run, suite, judges, adjust, metrics, adjustment, inputs, Path(folder))
 
 

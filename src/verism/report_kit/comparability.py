@@ -8,7 +8,6 @@ What a run of an earlier version does not record is unknown, and an unknown is n
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ from verism.errors import UsageError
 from verism.records import FacetValue, Score, option_of, roles
 from verism.specs import MetricSpec, Presentation
 from verism.store import Run
+from verism.systems import quoted
 
 __all__ = ["Comparability", "Reason", "SetSizes", "check_comparable", "set_sizes"]
 
@@ -354,7 +354,7 @@ def _shown(value: Any) -> str:
 def _score_again(run: Run, rule: str, value: Any) -> str:
     """The command that scores a run with another value of a rule."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return f"verism score {shlex.quote(str(run.path))} --rule {shlex.quote(f'{rule}={text}')}"
+    return f"verism score {quoted(run.path)} --rule {quoted(f'{rule}={text}')}"
 
 
 def _real_identity(run: Run) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from verism.report_kit.adjustments import as_judged, kinds_of
 from verism.report_kit.comparability import Comparability, Reason, SetSizes, set_sizes
 from verism.specs import COSINE, COUNT, DISTANCE, PROBABILITY, RATIO, SHARE, MetricSpec, Presentation, SuiteInfo
 from verism.store import Run
+from verism.systems import quoted
 
 __all__ = [
     "Evidence",
@@ -70,7 +70,7 @@ def scoring_remarks(run: Run) -> list[str]:
     """Lines without which the scores of a run could be misread: those of its scoring, and whether it is outdated."""
     folders = run.outdated()
     changed = f"the scores are older than {', '.join(folders)}; bring them up to date with: verism score"
-    return [*run.manifest.scoring.remarks, *([f"{changed} {shlex.quote(str(run.path))}"] if folders else [])]
+    return [*run.manifest.scoring.remarks, *([f"{changed} {quoted(run.path)}"] if folders else [])]
 
 
 def scoring_answers(run: Run) -> list[str]:

@@ -45,7 +45,7 @@ class Dealer:
             bounds: as ``bounds_of`` gives them.
         """
         self.bounds = bounds
-        self._folder = tempfile.TemporaryDirectory(prefix="verism-blocks-")
+        self._folder = tempfile.TemporaryDirectory(prefix="verism-blocks-", ignore_cleanup_errors=True)
         self._lots: dict[tuple[str, int], list[pl.DataFrame | Path]] = {}
         self._held = 0
         self._n_files = 0

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -43,6 +42,7 @@ from verism.store.blocks import SAMPLED, Dealer, ImageBlocks, bounds_of
 from verism.store.ids import IdSet, digests
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
 from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, write_scoring
+from verism.systems import quoted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,7 +157,7 @@ class Run:
             if images_as not in (None, run.manifest.images_as):
                 raise SettingsChanged(
                     f"{path} keeps its images as {run.manifest.images_as}, not as {images_as}. Leave out --images-as, "
-                    f"or convert the run first: verism compact {shlex.quote(str(path))} --images-as {images_as}"
+                    f"or convert the run first: verism compact {quoted(path)} --images-as {images_as}"
                 )
             return run
         # A start that was killed may have left the manifest's temporary file.

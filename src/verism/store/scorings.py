@@ -129,7 +129,7 @@ class StoredScoring:
         source = self.source(name)
         if not isinstance(source, Path) or source.stat().st_size <= HELD_BYTES:
             return self.read(name)
-        folder = tempfile.TemporaryDirectory(prefix="verism-scoring-")
+        folder = tempfile.TemporaryDirectory(prefix="verism-scoring-", ignore_cleanup_errors=True)
         copied = Path(folder.name) / name
         try:
             shutil.copyfile(source, copied)

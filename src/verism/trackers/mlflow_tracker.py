@@ -100,7 +100,7 @@ class MLflow:
             client = self._client()
             run_id = self._run_of(client, evaluation)
             self._log_values(client, run_id, evaluation)
-            with tempfile.TemporaryDirectory(prefix="verism-mlflow-") as folder:
+            with tempfile.TemporaryDirectory(prefix="verism-mlflow-", ignore_cleanup_errors=True) as folder:
                 evaluation.write_files(Path(folder), n_images=self._images, report=self._report)
                 client.log_artifacts(run_id, folder, artifact_path=evaluation.folder)
 

@@ -67,7 +67,7 @@ class WeightsAndBiases:
         run.define_metric(f"{suite}/*", step_metric=f"{suite}/step")
         run.config.update(evaluation.params(), allow_val_change=True)
         values: dict[str, Any] = {f"{suite}/step": evaluation.step or 0, **evaluation.metrics(self._chosen)}
-        with tempfile.TemporaryDirectory(prefix="verism-wandb-") as folder:
+        with tempfile.TemporaryDirectory(prefix="verism-wandb-", ignore_cleanup_errors=True) as folder:
             images = evaluation.write_files(Path(folder), n_images=self._images, report=self._report)
             if images:
                 values[f"{suite}/sample"] = [

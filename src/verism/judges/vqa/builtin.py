@@ -53,8 +53,8 @@ class BuiltinVqa:
     Args:
         folder: a folder written by ``verism train embedder``; None: the file that comes with the package.
         least_right: a kind of question, or a garment, is answered if by the file's card at least this share of answers
-            was right on unseen renders, yes and no (or each number) weighed alike; 0 to 1. What the card does not speak of
-            is answered.
+            was right on unseen renders, yes and no (or each number) weighed alike; 0 to 1. What the card does not
+            speak of is answered.
         threads: of onnxruntime within one batch; None leaves the choice to onnxruntime (one per core).
         batch_size: images per call of the network. Answers do not depend on it.
 

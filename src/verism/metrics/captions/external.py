@@ -195,7 +195,7 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]], *, mem
         {"image_id": number, "test": candidate, "refs": list(several)}
         for number, (candidate, several) in enumerate(zip(candidates, references, strict=True))
     ]
-    with tempfile.TemporaryDirectory(prefix="spice-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="spice-", ignore_cleanup_errors=True) as scratch:
         source, target = Path(scratch, "captions.json"), Path(scratch, "scores.json")
         source.write_text(json.dumps(asked), encoding="utf-8")
         command = [java, f"-Xmx{memory}", "-jar", "spice-1.0.jar", str(source)]
