@@ -9,6 +9,7 @@ from verism.report_kit.answers import amount, find, headline_answers, images, pr
 from verism.specs import SHARE, Layout, MetricSpec, Pairing, Presentation, SuiteInfo
 from verism.suites.gender_presentation.answers import presentation_answers
 from verism.suites.geography.answers import geography_answers
+from verism.suites.preference.suite import Preference
 from verism.suites.social_bias.answers import bias_answers
 
 
@@ -106,6 +107,23 @@ def test_presentation_says_chance_beside_the_score():
     [told] = presentation_answers(scores)
     assert "GEP score by VQA is 10.0 % over 100 images; without any difference it would be 3.0 % (p = 0.010)." in told
     assert told.endswith("a skirt, 37.5 points [20.0, 50.0] from man to woman.")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.55, 0.7, "the scorer prefers A."),
+        (0.45, 0.7, "no significant difference."),
+        (float("nan"), float("nan"), "no significant difference."),
+    ],
+)
+def test_preference_says_who_wins_only_where_the_interval_does(low, high, words):
+    suite = Preference.make({"limit": 2})
+    wins = score("win_rate", 0.61, low, high, n=40, set="A", against="B")
+    [told] = suite.answers([score("preference_score", 0.2, unit="score", set="A"), wins])
+    assert told.startswith("A wins 61.0 %")
+    assert "of comparisons with B over 40 prompts" in told
+    assert told.endswith(words)
 
 
 @pytest.fixture(scope="module")

@@ -334,6 +334,29 @@ class Preference(Suite):
             when_missing=self.rule("when_missing"),
         )
 
+    def answers(self, scores: Sequence[Score]) -> Sequence[str]:
+        """Which of two sets wins more often, and whether the interval says so; the means where there is one set.
+
+        Args:
+            scores: all of a run, as judged.
+        """
+        from verism.report_kit.answers import amount
+
+        wins = next((s for s in scores if s.metric == "win_rate" and set(s.group) == {"set", "against"}), None)
+        if wins is not None and not math.isnan(wins.value):
+            first, second = wins.group["set"], wins.group["against"]
+            told = f"{first} wins {amount(wins)} of comparisons with {second} over {wins.n_used:,} prompts"
+            if math.isnan(wins.ci_low) or wins.ci_low <= 0.5 <= wins.ci_high:
+                return [f"{told}: no significant difference."]
+            return [f"{told}: the scorer prefers {first if wins.value > 0.5 else second}."]
+        means = [s for s in scores if s.metric == "preference_score" and set(s.group) <= {"set"}]
+        return [
+            f"The mean preference score{_of_set(s)} is {amount(s)} over {s.n_used:,} images; it says something only "
+            "beside another model's on the same prompts."
+            for s in means
+            if not math.isnan(s.value)
+        ]
+
     def remarks(self, observed: Observed) -> Sequence[str]:
         """Which scale the scores are on, and prompts that were cut."""
         table = observed.observations.get(TABLE)
@@ -428,3 +451,8 @@ def _prompt(suite: str, listed: ListedPrompt, scene: Any, label: str, n_images: 
         n_images=listed.n_images or n_images,
         scene=scene,
     )
+
+
+def _of_set(score: Score) -> str:
+    """Whose images a score is of, in words; empty where there is one set without a name."""
+    return f" of {score.group['set']}" if score.group.get("set") else ""
