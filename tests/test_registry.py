@@ -271,7 +271,9 @@ def test_suites_are_those_listed(tmp_path):
     (tmp_path / "a.png").write_bytes(encode_png(np.zeros((4, 4, 3), np.uint8)))
     asked = {"prompt": "a ladder", "atom_count": 1, "vqa_list": [["Is it a ladder?", "Yes"]], "skills": ["object"]}
     (tmp_path / "asked.jsonl").write_text(json.dumps(asked) + "\n")
+    (tmp_path / "unsafe.csv").write_text("prompt,categories\na quiet harbour,shocking\n")
     needed = {
+        "unsafe_content": {"prompts_file": tmp_path / "unsafe.csv", "own": True},
         "quality": {"images": tmp_path, "reference": tmp_path},
         "alignment": {"prompts": tmp_path / "prompts.txt"},
         "geneval2": {"prompts_file": tmp_path / "asked.jsonl", "own": True},
