@@ -6,8 +6,13 @@ import zlib
 import polars as pl
 import pytest
 from commands import verism
+from fakes import PixelJudge
 
 from verism import api
+from verism.annotation.ratings import study_path
+from verism.annotation.sampling import draw_items
+from verism.annotation.tasks import choose_tasks, tasks_of
+from verism.annotation.votes import Study, VoteStore
 from verism.cards import read_card
 from verism.errors import UsageError
 from verism.judge_bench.bench import BenchSettings, Truth, bench_roles, folder_of, read_bench, run_bench
@@ -164,6 +169,45 @@ def test_a_truth_that_is_none_is_refused(text, message):
 def test_truth_is_read():
     assert Truth.parse("rendered:90001") == Truth(seed=90001)
     assert str(Truth.parse("human:runs/mine")) == "human:runs/mine"
+
+
+def test_annotators_are_the_truth_of_a_run_that_stays_as_it_is(tmp_path, scripted):
+    run = api.evaluate(
+        "paintskills",
+        model=scripted(0.5),
+        detector=PixelJudge(),
+        skills=("object",),
+        limit=16,
+        seed=2,
+        out=tmp_path / "r",
+    )
+    labels = {p.prompt_id: p.spec["labels"][0] for p in run.prompts()}
+    notes = run.read("images").select("image_id", "prompt_id", "note")
+    [task] = choose_tasks(tasks_of(run), ["object"])
+    store = VoteStore.create(
+        study_path(run),
+        Study(tasks=(task,), items=tuple(draw_items([run], task, per_cell=None)), runs=(str(run.path.absolute()),)),
+    )
+    answers = {
+        image: labels[prompt] if note == "painted as asked" else "none of these" for image, prompt, note in notes.rows()
+    }
+    rater = store.named_rater("ada")
+    for position, item in enumerate(store.study.items):
+        store.vote(rater, position, answers[item.item])
+    right = sorted(image for image, answer in answers.items() if answer != "none of these")
+    blind = set(right[:2])
+    settings = BenchSettings(
+        role="detector",
+        judges=(PixelJudge(name="half-blind@1", wrong=blind.__contains__),),
+        truth=Truth(run=tmp_path / "r"),
+    )
+    board = run_bench(settings, tmp_path / "B", tell=lambda _: None)
+    (result,) = board.tasks
+    assert (result.n_items, result.task) == (16, "object")
+    assert result.sensitivity.value == pytest.approx(1 - 2 / len(right))
+    assert result.specificity.value == 1
+    assert Run.open(tmp_path / "r").judges("detections") == [PixelJudge().name]
+    assert read_card(tmp_path / "B" / board.judges[0].cards[0]).kind == "human"
 
 
 def test_every_declared_bench_can_be_made():

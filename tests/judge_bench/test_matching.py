@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from verism import api
+from verism.cards import read_card
 from verism.errors import UsageError
 from verism.judge_bench.bench import BenchSettings, Truth, run_bench
 from verism.judge_bench.disturbances import DISTURBANCES, Strength, parse_disturbances
@@ -168,6 +169,27 @@ def test_ground_truth_as_a_judge_is_right_about_everything(tmp_path, role, suite
     assert tasks <= {r.task for r in board.tasks}
     assert [r.task for r in board.tasks if r.right.value != 1] == []
     assert sum(r.n_items for r in board.tasks) >= 20
+
+
+class SilentAboutTies(Copies):
+    """Gives no usable answer to one of the questions, of any image."""
+
+    def observe(self, images, need):
+        about = pl.col("question").str.contains("tie")
+        rows = super().observe(images, need)
+        return rows.with_columns(
+            *(pl.when(about).then(None).otherwise(pl.col(c)).alias(c) for c in ("value", "probability"))
+        )
+
+
+def test_a_question_without_any_usable_answer_is_on_board_and_card(tmp_path):
+    out = tmp_path / "B"
+    board = on_bench(out, SilentAboutTies(out, "social_bias"), "vqa", limit=12, suites=("social_bias",))
+    (tie,) = [r for r in board.tasks if r.task == "attribute: a tie"]
+    assert (tie.n_items, tie.n_unusable, tie.right.value, tie.trust) == (12, 12, 0, "not trusted")
+    card = read_card(out / board.judges[0].cards[0])
+    tables = [m for m in card.measured if dict(m.group) == {"attribute": "a tie"} and m.protocol == "revised"]
+    assert [(sum(map(sum, m.counts)), sum(m.unusable)) for m in tables] == [(0, 12)]
 
 
 def test_the_nearest_prompts_differ_in_the_fewest_words():

@@ -476,7 +476,7 @@ def _against_truth(
         known, suite=suite.name, protocol=protocol, paired=bench.paired, groups=groups, disturbance=disturbance
     )
     table = _need(suite, settings.role).table
-    if table in BOXES:
+    if table in BOXES and source.truth_of is None:  # annotators are not asked about single boxes
         items += presence_items(
             run,
             judge.name,

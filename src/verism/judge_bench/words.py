@@ -104,13 +104,15 @@ def answers(board: Board) -> list[str]:
                 f"{sum(r.n_items for r in results):,} items, most at {_task(worst, suites)} "
                 f"({100 * worst.n_unusable / worst.n_items:.0f} %)."
             )
+    better: dict[tuple[str, str], list[str]] = {}
     for test in board.judge_tests:
         if test.p_adjusted <= ALPHA:
-            better, worse = (test.b, test.a) if test.difference > 0 else (test.a, test.b)
-            lines.append(
-                f"{better} is right more often than {worse} at {test.task}: by {100 * abs(test.difference):.1f} points "
-                f"(adjusted p {p_words(test.p_adjusted)})."
-            )
+            first, second = (test.b, test.a) if test.difference > 0 else (test.a, test.b)
+            points = f"{100 * abs(test.difference):.0f} points"
+            where = f"{test.task} ({test.suite}, {points})" if suites > 1 else f"{test.task} ({points})"
+            better.setdefault((first, second), []).append(where)
+    for (first, second), tasks in better.items():
+        lines.append(f"{first} is right more often than {second} at {listed(tasks)}.")
     for group in board.group_tests:
         if group.p_adjusted <= ALPHA:
             rates = [g for g in board.groups if (g.judge, g.suite, g.facet) == (group.judge, group.suite, group.facet)]
