@@ -62,7 +62,7 @@ class DrawsVectors:
 class AnswersByLot:
     """A model of questions that says yes or no, or one of the choices, by lot."""
 
-    name = "baseline: answers by lot"
+    name = "baseline: yes or no by lot"
 
     def observe(self, images: Sequence[LoadedImage], need: Any) -> Any:
         rows = []
@@ -78,7 +78,6 @@ class AnswersByLot:
                         "question": question.text,
                         "answer": value,
                         "value": value,
-                        "probability": 1 / len(choices),
                     }
                 )
         return frame(need.table, rows)
@@ -159,7 +158,7 @@ trained or calibrated on); sizes are small, so that intervals are wide. The same
 {commands}
 ```
 
-Speeds are of two shared cores of a server.
+Speeds differ from machine to machine; the command shows those of yours.
 """
 
 
@@ -175,7 +174,10 @@ def page(boards: Sequence[tuple[Part, Board]]) -> str:
     """The page of the docs."""
     text = HEAD.format(seed=SEED, commands="\n".join(command(part) for part, _ in boards))
     for part, board in boards:
-        text += f"\n## `{part.role}`\n\n{part.about}\n\n{bench_markdown(board, level=3)}"
+        text += f"\n## `{part.role}`\n\n{part.about}\n\n{bench_markdown(board, level=3, timing=False)}"
+        notes = [f"* {judge.given}: {note}" for judge in board.judges for note in judge.notes]
+        if notes:
+            text += "\nWhat they say themselves:\n\n" + "\n".join(notes) + "\n"
     return text
 
 

@@ -192,10 +192,10 @@ def test_words_say_first_what_can_be_trusted_and_count_what_is_unusable():
         "detector", "rendered:7", [judged("j", [*one_each(100), item("x", "right", None, task="color")])]
     )
     text = bench_text(board)
-    assert answers(board)[0] == "j: can be trusted with count; cannot be trusted with color."
+    assert answers(board)[:2] == ["j can be trusted with count.", "j cannot be trusted with color."]
     assert text.index("can be trusted") < text.index("sensitivity  ")
     assert "says nothing usable of 1 of 201 items" in text
-    assert bench_markdown(board).startswith("* j: can be trusted with count")
+    assert bench_markdown(board).startswith("* j can be trusted with count")
     record = bench_record(board)
     assert record["tasks"][0]["sensitivity"]["value"] == 1.0
     assert record["tasks"][1]["sensitivity"]["value"] is None  # undefined, and no 0

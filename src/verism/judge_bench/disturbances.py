@@ -133,7 +133,7 @@ class Strength:
     @property
     def words(self) -> str:
         """For a reader."""
-        return DISTURBANCES[self.kind].words.format(self.strength)
+        return DISTURBANCES[self.kind].words.format(self.strength).replace("%", " %")
 
     def applied(self, pixels: Pixels, name: str) -> Pixels:
         """The disturbed image; the same for the same name."""

@@ -88,14 +88,18 @@ def answers(board: Board) -> list[str]:
         parts = []
         for trust, words in (
             ("trusted", "can be trusted with {}"),
-            ("open", "may be good enough at {}, which more items would tell"),
-            ("correctable", "errs at {}, and its card can take the error out"),
+            ("open", "may be good enough, which more items would tell, at {}"),
+            ("correctable", "errs, and its card can take the error out, at {}"),
             ("not trusted", "cannot be trusted with {}"),
         ):
-            chosen = [_task(result, suites) for result in results if result.trust == trust]
+            chosen: dict[str, list[str]] = {}
+            for result in results:
+                if result.trust == trust:
+                    chosen.setdefault(result.suite, []).append(result.task)
             if chosen:
-                parts.append(words.format(listed(chosen)))
-        lines.append(f"{judge}: {'; '.join(parts)}." if parts else f"{judge}: was asked nothing.")
+                named = [listed(tasks) + (f" ({suite})" if suites > 1 else "") for suite, tasks in chosen.items()]
+                parts.append(words.format("; ".join(named)))
+        lines += [f"{judge} {part}." for part in parts]
         silent = [result for result in results if result.n_unusable]
         if silent:
             worst = max(silent, key=lambda r: r.n_unusable / r.n_items)
@@ -104,15 +108,15 @@ def answers(board: Board) -> list[str]:
                 f"{sum(r.n_items for r in results):,} items, most at {_task(worst, suites)} "
                 f"({100 * worst.n_unusable / worst.n_items:.0f} %)."
             )
-    better: dict[tuple[str, str], list[str]] = {}
+    better: dict[tuple[str, str, str], list[str]] = {}
     for test in board.judge_tests:
         if test.p_adjusted <= ALPHA:
             first, second = (test.b, test.a) if test.difference > 0 else (test.a, test.b)
-            points = f"{100 * abs(test.difference):.0f} points"
-            where = f"{test.task} ({test.suite}, {points})" if suites > 1 else f"{test.task} ({points})"
-            better.setdefault((first, second), []).append(where)
-    for (first, second), tasks in better.items():
-        lines.append(f"{first} is right more often than {second} at {listed(tasks)}.")
+            points = f"{test.task} by {100 * abs(test.difference):.0f}"
+            better.setdefault((first, second, test.suite), []).append(points)
+    for (first, second, suite), tasks in better.items():
+        where = f" on {suite}" if suites > 1 else ""
+        lines.append(f"{first} is right more often than {second}{where}, in points: {listed(tasks)}.")
     for group in board.group_tests:
         if group.p_adjusted <= ALPHA:
             rates = [g for g in board.groups if (g.judge, g.suite, g.facet) == (group.judge, group.suite, group.facet)]
