@@ -189,6 +189,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "verism.judges.vqa.results:AnswerResults",
             "answers given elsewhere: results:FILE.csv or .jsonl",
         ),
+        "classifier": (
+            "verism.judges.vqa.image_classifier:ImageClassifier",
+            "labels of an image classifier, for suites of one question: classifier:ID_OR_PATH?yes=LABEL",
+        ),
         "nearest": (
             "verism.judges.vqa.nearest:NearestChoice",
             "beside another, the choice nearest to a free reply: nearest:SENTENCE_MODEL?vqa=NAME",
