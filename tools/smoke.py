@@ -126,7 +126,7 @@ EXTRAS: Mapping[str, tuple[Call, ...]] = {
     "captions": (
         imports("pycocoevalcap", "pycocotools"),
         Call(MAKE_FEATURES, python=True),
-        Call("metrics captions --references refs.json --candidates cands.json --json", says="cider"),
+        Call("metrics captions --references refs.json --candidates cands.json --json", says="CIDEr"),
     ),
     "phrases": (imports("spacy"),),
     "faces": (imports("cv2"),),
