@@ -13,7 +13,8 @@ from tiny_models import tiny_clip
 
 from verism import api
 from verism.errors import UsageError
-from verism.own_images import possible_suites, read_own_images, write_lists
+from verism.own_image_evaluation import possible_suites
+from verism.own_images import read_own_images, write_lists
 
 PROMPTS = ("a cat, on a mat", "two dogs", "a cat, on a mat")
 

@@ -406,6 +406,11 @@ READERS: dict[str, Reader] = {
         call=read_calibration, base=[ROW | {"path": "a.png", "tone": "3"}], suffixes=(".csv",)
     ),
     "references:read_reference": Reader(call=plain("references:read_reference"), suffixes=(".npz",)),
+    "own_images:read_own_images": Reader(
+        call=lambda p: resolved("own_images:read_own_images")(p, p.parent / "unpacked"),
+        base=[{"path": "a.png", "prompt": "a cat"}],
+        suffixes=(".csv", ".jsonl"),
+    ),
     "references:read_provenance": Reader(call=plain("references:read_provenance"), suffixes=(".npz",)),
     "references:read_radii": Reader(call=plain("references:read_radii"), suffixes=(".npz",)),
     "simulator.environments:read_radiance": Reader(
@@ -648,6 +653,8 @@ LEFT_OUT = {
     "suites.quality.image_sets:list_images": "open_reference is tried",
     "api:open_run": "run directories: tests/test_store.py",
     "plans.status:read_rows": "a folder; read_json is tried",
+    "judge_bench.bench:read_bench": "a folder that `verism judge bench` wrote; read_json and read_parquet are tried",
+    "training.embedder_examples:load_examples": "folders that `verism train embedder` wrote",
     "store.scorings:read_scoring": "run directories: tests/test_verification.py",
 }
 

@@ -1,4 +1,4 @@
-"""Images of a user with their own prompts: read from whatever holds them, and evaluated on the suites that fit.
+"""Images of a user with their own prompts, read from whatever holds them.
 
 Folders, tables, Hugging Face's image folders (``metadata.csv``), WebDataset tar files, parquet files with images in
 them. What is found is written as one list of prompts and one of images, which any suite reads.
@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from verism.errors import UsageError
 from verism.files import IMAGE_SUFFIXES, csv_text, write_whole
@@ -18,10 +18,7 @@ from verism.limits import IMAGE_BYTES
 from verism.parquet import read_parquet
 from verism.user_images import PATH_COLUMNS, PROMPT_COLUMNS, image_files, read_image_table
 
-if TYPE_CHECKING:
-    from verism.store import Run
-
-__all__ = ["OwnImages", "Possible", "evaluate_own_images", "possible_suites", "read_own_images", "write_lists"]
+__all__ = ["OwnImages", "Possible", "read_own_images", "write_lists"]
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 TEXT_SUFFIXES = (".txt", ".caption", ".prompt")
@@ -129,7 +126,15 @@ def _of_folder(folder: Path) -> OwnImages:
 def _of_table(path: Path, kind: str) -> OwnImages:
     rows = read_image_table(path, " or ".join(PROMPT_COLUMNS))
     images = tuple((row.path, row.value(*PROMPT_COLUMNS)) for row in rows)
-    return OwnImages(kind=kind, images=images, missing=tuple(file for file, _ in images if not file.is_file()))
+    return OwnImages(kind=kind, images=images, missing=tuple(file for file, _ in images if not _is_there(file)))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file; False also for names that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _of_parquet(path: Path, scratch: Path) -> OwnImages:
@@ -155,7 +160,7 @@ def _of_parquet(path: Path, scratch: Path) -> OwnImages:
                 skipped.append(f"row {number + 1} names no image")
                 continue
             file = (path.parent / written).absolute()
-            if not file.is_file():
+            if not _is_there(file):
                 missing.append(file)
         images.append((file, text))
     return OwnImages(kind="parquet file", images=tuple(images), missing=tuple(missing), skipped=tuple(skipped))
@@ -214,24 +219,6 @@ def _text(data: bytes) -> str:
     return " ".join(data.decode("utf-8-sig", "replace").split())
 
 
-def possible_suites(found: OwnImages, *, judges: Mapping[str, str], reference: Path | None) -> list[Possible]:
-    """Which suites fit these images, with the judges that are named, and what the others need; asked of every suite.
-
-    Args:
-        found: the images.
-        judges: names of judges by role.
-        reference: real images to compare with.
-    """
-    from verism.suites.catalogue import suite_class, suite_entries
-
-    made = []
-    for name in suite_entries():
-        fitting = suite_class(name).for_own_images(found, judges, reference)
-        if fitting is not None:
-            made.append(fitting)
-    return made
-
-
 def write_lists(found: OwnImages, folder: Path) -> tuple[Path, Path]:
     """The prompts and the images as tables that every suite reads.
 
@@ -257,40 +244,3 @@ def write_lists(found: OwnImages, folder: Path) -> tuple[Path, Path]:
     write_whole(prompts, csv_text(["prompt_id", "prompt", "n_images"], of_prompts, raw=True))
     write_whole(images, csv_text(["prompt_id", "index", "path"], rows, raw=True))
     return prompts, images
-
-
-def evaluate_own_images(
-    source: Path, out: Path, *, judges: Mapping[str, str], reference: Path | None = None, **options: Any
-) -> dict[str, Run]:
-    """Evaluate images on every suite that fits them; the same call goes on where it stopped.
-
-    Args:
-        source: images, with or without prompts.
-        out: directory; runs lie in it by name of the suite.
-        judges: names of judges by role.
-        reference: real images to compare with.
-        **options: of ``verism.evaluate`` for every run.
-
-    Returns:
-        The runs by suite.
-
-    Raises:
-        UsageError: nothing there, or no suite fits with these judges; the message says what each needs.
-    """
-    from verism import api
-
-    found = read_own_images(source, out / "unpacked")
-    possible = possible_suites(found, judges=judges, reference=reference)
-    if not any(each.options is not None for each in possible):
-        needs = "\n".join(f"  {each.suite}: {each.why}" for each in possible)
-        raise UsageError(f"{found.words()}. Nothing can be run with what was named:\n{needs}")
-    prompts, images = write_lists(found, out)
-    all_images = out / "all_images.csv"
-    write_whole(all_images, csv_text(["path"], [[str(file)] for file, _ in found.images], raw=True))
-    runs: dict[str, Run] = {}
-    for each in possible:
-        if each.options is None:
-            continue
-        given: dict[str, Any] = {"images": images, "prompts": prompts} if each.by_prompt else {"images": all_images}
-        runs[each.suite] = api.evaluate(each.suite, out=out / each.suite, **given, **each.options, **options)
-    return runs

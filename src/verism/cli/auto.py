@@ -16,7 +16,8 @@ __all__ = ["auto"]
 
 
 def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dry_run: bool, **options: Any) -> None:
-    from verism.own_images import evaluate_own_images, possible_suites, read_own_images
+    from verism.own_image_evaluation import evaluate_own_images, possible_suites
+    from verism.own_images import read_own_images
     from verism.records import roles
 
     named = given(options)
