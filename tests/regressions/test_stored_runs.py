@@ -47,8 +47,10 @@ RENAMED: dict[str, dict[str, str]] = {
 RENAMED_OF_SUITE = {(suite, "coverage"): "usable_share" for suite in ("social_bias", "social_bias_v1")}
 # Metrics that say a direction wherever they stand; before, one of several places that wrote them left it out.
 DIRECTIONS = {"usable_share": True}
-# (suite, metric) that later versions report in addition, by their new names.
+# (suite, metric) that later versions report in addition, by their new names: single professions with the judge's error
+# taken out by a card.
 ADDED: frozenset[tuple[str, str]] = frozenset()
+ADDED_ADJUSTED = frozenset({"axis_mean", "class_share"})
 
 # Metrics whose numbers moved on purpose, and the columns that did. Chance is that of the full prompt list now, whatever
 # the limit of a run; tests/suites/test_paintskills_suite.py works it out from every prompt.
@@ -222,7 +224,10 @@ def mismatches(old: Table, new: Table, *, added: frozenset[tuple[str, str]] = fr
     }
     for key, record in new.items():
         if key not in old:
-            if (record.get("suite"), record["metric"]) not in added:
+            by_card = "rendered" in record.values() and "profession" in str(record["group"])
+            if not (by_card and record["metric"] in ADDED_ADJUSTED) and (
+                (record.get("suite"), record["metric"]) not in added
+            ):
                 lines.append(f"came in addition: {key}")
             continue
         lines += [

@@ -16,6 +16,7 @@ from PIL import Image as PilImage
 from PIL import ImageFilter
 
 from verism.errors import UsageError
+from verism.imaging import open_image
 from verism.records import Request, Result
 from verism.specs import did_you_mean
 from verism.store import TRUTH, Run
@@ -50,7 +51,7 @@ def jpeg(pixels: Pixels, strength: float, key: int) -> Pixels:
     del key
     file = io.BytesIO()
     PilImage.fromarray(pixels).save(file, "JPEG", quality=int(strength))
-    with PilImage.open(file, formats=("JPEG",)) as image:
+    with open_image(file.getvalue()) as image:
         return np.asarray(image.convert("RGB"))
 
 
