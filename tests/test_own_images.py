@@ -172,6 +172,19 @@ def test_auto_runs_what_fits_and_resumes(folder, tmp_path):
         verism("run", "auto", "--images", folder, "--out", tmp_path / "none")
 
 
+def test_one_json_document_for_all_suites_and_a_dry_run_leaves_nothing(folder, tmp_path):
+    packed = pl.DataFrame({"image": [{"bytes": jpeg(n), "path": None} for n in range(4)], "text": list("abcd")})
+    packed.write_parquet(tmp_path / "packed.parquet")
+    words = (
+        *("run", "auto", "--images", tmp_path / "packed.parquet", "--reference", folder),
+        *("--clip", str(tiny_clip(tmp_path / "clip")), "--device", "cpu", "--json", "--out", tmp_path / "out"),
+    )
+    assert verism(*words, "--dry-run").exit_code == 0
+    assert not (tmp_path / "out").exists()
+    done = verism(*words)
+    assert set(json.loads(done.stdout)) == {"alignment", "quality"}
+
+
 def test_a_run_without_out_lies_where_the_same_command_finds_it_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("run", "paintskills", "--model", "oracle", "--detector", "truth", "--size", 64, "--limit")

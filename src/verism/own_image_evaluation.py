@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from verism import api
 from verism.errors import UsageError
 from verism.files import csv_text, write_whole
-from verism.own_images import OwnImages, Possible, read_own_images, write_lists
+from verism.own_images import OwnImages, Possible, write_lists
 from verism.suites.catalogue import suite_class, suite_entries
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def possible_suites(found: OwnImages, *, judges: Mapping[str, str], reference: P
 
 
 def evaluate_own_images(
-    source: Path, out: Path, *, judges: Mapping[str, str], reference: Path | None = None, **options: Any
+    found: OwnImages, out: Path, *, judges: Mapping[str, str], reference: Path | None = None, **options: Any
 ) -> dict[str, Run]:
     """Evaluate images on every suite that fits them; the same call goes on where it stopped.
 
     Args:
-        source: images, with or without prompts.
+        found: the images, see ``own_images.read_own_images``.
         out: directory; runs lie in it by name of the suite.
         judges: names of judges by role.
         reference: real images to compare with.
@@ -50,9 +50,8 @@ def evaluate_own_images(
         The runs by suite.
 
     Raises:
-        UsageError: nothing there, or no suite fits with these judges; the message says what each needs.
+        UsageError: no suite fits with these judges; the message says what each needs.
     """
-    found = read_own_images(source, out / "unpacked")
     possible = possible_suites(found, judges=judges, reference=reference)
     if not any(each.options is not None for each in possible):
         needs = "\n".join(f"  {each.suite}: {each.why}" for each in possible)

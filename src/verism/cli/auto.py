@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -19,11 +20,14 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
     from verism.own_image_evaluation import evaluate_own_images, possible_suites
     from verism.own_images import read_own_images
     from verism.records import roles
+    from verism.report_kit.tables import json_report
+    from verism.suites.catalogue import presentation_of
 
     named = given(options)
     as_json = bool(named.pop("as_json", False))
     judges = {role: named.pop(role) for role in roles() if role in named}
-    found = read_own_images(source, out / "unpacked")
+    with TemporaryDirectory(prefix="verism-auto-") as scratch:  # what a dry run unpacks is gone after it
+        found = read_own_images(source, Path(scratch) if dry_run else out / "unpacked")
     say(found.words())
     for line in found.skipped[:5]:
         say(f"skipped: {line}")
@@ -38,10 +42,13 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
     failures = Failures()
     more = {} if limit is None else {"limit": limit}
     runs = evaluate_own_images(
-        source, out, judges=judges, reference=reference, on_failure=failures, on_summary=say, **named, **more
+        found, out, judges=judges, reference=reference, on_failure=failures, on_summary=say, **named, **more
     )
+    if as_json:
+        put_json({suite: json_report([run], [presentation_of(run)]) for suite, run in runs.items()})
     for run in runs.values():
-        put_scores(run, as_json)
+        if not as_json:
+            put_scores(run, as_json)
         say(f"report: verism report {quoted(run.path)}")
     sys.exit(failures.report())
 
