@@ -13,7 +13,16 @@ from verism.errors import UsageError
 from verism.files import Row, read_lines, read_rows
 from verism.limits import PROMPT_IMAGES
 
-__all__ = ["ListedPrompt", "choose", "facets_of_row", "file_hash", "hash_order", "read_prompt_list", "text_list"]
+__all__ = [
+    "ListedPrompt",
+    "check_unaltered",
+    "choose",
+    "facets_of_row",
+    "file_hash",
+    "hash_order",
+    "read_prompt_list",
+    "text_list",
+]
 
 ID_COLUMNS = ("prompt_id", "id", "uid", "img_id")
 TEXT_COLUMNS = ("prompt", "caption", "text")
@@ -145,6 +154,22 @@ def choose(items: Sequence[Item], keys: Sequence[str], limit: int | None, seed: 
         return list(items)
     drawn = set(sorted(range(len(items)), key=lambda i: (hash_order(keys[i], seed), i))[:limit])
     return [item for i, item in enumerate(items) if i in drawn]
+
+
+def check_unaltered(path: Path, altered: str, expected: str, *, own: bool) -> None:
+    """Refuse a user's copy that is not the released file, unless it is meant to differ.
+
+    Args:
+        path: the copy.
+        altered: how it differs, in words; empty if it does not.
+        expected: what the released file looks like.
+        own: whether it is meant to differ.
+
+    Raises:
+        UsageError: it differs, and is not meant to.
+    """
+    if altered and not own:
+        raise UsageError(f"{path}: {altered}. Expected {expected}. If it is meant to be so, add --own true")
 
 
 def file_hash(path: Path) -> str:

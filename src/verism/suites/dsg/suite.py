@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from verism.errors import UsageError
 from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
 from verism.suites.dsg.benchmark import EXPECTED, alterations, read_file
+from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scenes import scene_prompts
@@ -113,6 +113,5 @@ class DSG(QuestionSuite):
             return scene_prompts(), {"scenes": True}
         read = read_file(path)
         altered = alterations(read)
-        if altered and not own:
-            raise UsageError(f"{path}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true")
+        check_unaltered(path, altered, EXPECTED, own=own)
         return read.prompts, {"sha256": read.digest, "altered": altered, "defects": read.defect_words()}

@@ -29,6 +29,7 @@ from verism.suites.genai_bench.benchmark import (
     skill_alterations,
 )
 from verism.suites.genai_bench.ratings import HIGHEST, LOWEST, mean_rating, on_scale, read_ratings
+from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.agreement import agreement_with_people
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
@@ -252,12 +253,12 @@ class GenAIBench(QuestionSuite):
         if path is None:
             return [_about_scene(prompt, wording) for prompt in scene_prompts()], {"scenes": True}
         read = read_prompts(path)
-        _check(path, alterations(read), EXPECTED, own=own)
+        check_unaltered(path, alterations(read), EXPECTED, own=own)
         beside = path.with_name("genai_skills.json")
         skills_file = skills_file or (beside if beside.is_file() else None)
         skills = {} if skills_file is None else read_skills(skills_file)
         if skills_file is not None:
-            _check(skills_file, skill_alterations(skills), EXPECTED_SKILLS, own=own)
+            check_unaltered(skills_file, skill_alterations(skills), EXPECTED_SKILLS, own=own)
         of_number: dict[int, list[str]] = {}
         for by_level in SKILLS.values():
             for name in by_level:
@@ -515,12 +516,6 @@ class GenAIBench(QuestionSuite):
         if untagged:
             lines.append(f"{len(untagged):,} prompts have no skill: {', '.join(untagged[:10])}")
         return lines
-
-
-def _check(path: Path, altered: str, expected: str, *, own: bool) -> None:
-    """Raise UsageError for a file that differs from the released one without being meant to."""
-    if altered and not own:
-        raise UsageError(f"{path}: {altered}. Expected {expected}. If it is meant to be so, add --own true")
 
 
 def _about_scene(prompt: AskedPrompt, wording: str) -> AskedPrompt:

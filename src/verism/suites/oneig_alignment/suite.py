@@ -20,6 +20,7 @@ from verism.suites.oneig_alignment.benchmark import (
     read_prompts,
     read_questions,
 )
+from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scenes import scene_prompts
@@ -159,10 +160,7 @@ class OneIGAlignment(QuestionSuite):
         read = {name: read_questions(file) for name, file in there.items()}
         prompts = asked_prompts(read_prompts(prompts_file), {name: asked for name, (asked, _) in read.items()})
         altered = alterations(prompts) if language == "en" else "questions in another language than the counted ones"
-        if altered and not own:
-            raise UsageError(
-                f"{questions_dir}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true"
-            )
+        check_unaltered(questions_dir, altered, EXPECTED, own=own)
         mended = sum(n for _, n in read.values())
         source = {"altered": altered, "defects": f"{mended} dependencies" if mended else "", "language": language}
         return cls.assemble(prompts, source, **options)

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from verism.errors import UsageError
 from verism.records import Score
 from verism.statistics.intervals import Interval
 from verism.suites.base import SHARE, Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
+from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scenes import scene_prompts
@@ -116,8 +116,7 @@ class TIFA(QuestionSuite):
             return scene_prompts(choices=True), {"scenes": True}
         prompts = read_questions(path)
         altered = alterations(prompts)
-        if altered and not own:
-            raise UsageError(f"{path}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true")
+        check_unaltered(path, altered, EXPECTED, own=own)
         return prompts, {"altered": altered}
 
     @classmethod

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from verism.errors import UsageError
 from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
+from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scenes import scene_prompts
@@ -106,6 +106,5 @@ class UniGenBench(QuestionSuite):
             return scene_prompts(), {"scenes": True}
         prompts = read_points(path)
         altered = alterations(prompts)
-        if altered and not own:
-            raise UsageError(f"{path}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true")
+        check_unaltered(path, altered, EXPECTED, own=own)
         return prompts, {"altered": altered}

@@ -16,7 +16,7 @@ from verism.records import AnswerNeed, FacetValue, Need, Observed, Prompt, Quest
 from verism.specs import PROBABILITY, SHARE
 from verism.statistics.intervals import Interval, clustered_average, clustered_mean
 from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
-from verism.suites.prompt_lists import choose, file_hash
+from verism.suites.prompt_lists import check_unaltered, choose, file_hash
 from verism.suites.questions.images import folder_images
 from verism.suites.unsafe_content.prompt_file import EXPECTED, UnsafePrompt, alterations, read_prompts
 from verism.suites.verdict_table import ShownImage, VerdictRows, shown_images
@@ -225,8 +225,7 @@ class UnsafeContent(Suite):
             )
         every = read_prompts(prompts_file)
         altered = alterations(every)
-        if altered and not own:
-            raise UsageError(f"{prompts_file}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true")
+        check_unaltered(prompts_file, altered, EXPECTED, own=own)
         known = sorted({kind for prompt in every for kind in prompt.kinds})
         if foreign := [kind for kind in kinds if kind not in known]:
             raise UsageError(f"no prompts of the kind {foreign[0]!r}; there are {', '.join(known)}")

@@ -15,9 +15,10 @@ CONTRADICTS = "no weights of these columns give it; another column or the total 
 def wise() -> list[Check]:
     """WISE (arXiv:2503.07265): totals of both editions' leaderboards recomputed from their categories."""
     legacy, verified = Writer("WISE legacy"), Writer("WISE verified", place=1)
-    for edition, writer in (("legacy", legacy), ("verified", verified)):
-        _totals(writer, edition)  # type: ignore[arg-type]
-        _weights(writer, edition)  # type: ignore[arg-type]
+    writers: dict[Edition, Writer] = {"legacy": legacy, "verified": verified}
+    for edition, writer in writers.items():
+        _totals(writer, edition)
+        _weights(writer, edition)
     both = {row["model"]: row["overall"] for row in read_published("wise", "verified")}
     older = {row["model"]: row["overall"] for row in read_published("wise", "legacy")}
     verified.holds(

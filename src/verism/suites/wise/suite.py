@@ -13,6 +13,7 @@ from verism.errors import UsageError
 from verism.records import Observed, Prompt, Score
 from verism.statistics.intervals import Interval, mean_of_independent
 from verism.suites.base import SHARE, Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
+from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scoring import NOTHING, JudgedImage, Mean, overall_mean
@@ -210,8 +211,7 @@ class Wise(QuestionSuite):
         wording = our_wording(known) if instructions is None else read_wording(instructions)
         prompts, digest = read_prompts(path, known, wording)
         altered = alterations(prompts, known)
-        if altered and not own:
-            raise UsageError(f"{path}: {altered}. Expected {EXPECTED}. If it is meant to be so, add --own true")
+        check_unaltered(path, altered, EXPECTED, own=own)
         return prompts, {"sha256": digest, "altered": altered}, known, wording.source
 
     @classmethod
