@@ -93,6 +93,15 @@ def test_bias_names_what_is_farthest_from_even_and_axes_without_a_usable_image()
     assert tone == "Tone: no usable image of 18."
 
 
+def test_a_class_that_is_a_number_has_its_axis_beside_it():
+    shares = [
+        score("class_share", value, axis="tone", profession="tailor", **{"class": name})
+        for name, value in (("5", 0.2), ("6", 0.8))
+    ]
+    [told] = bias_answers([score("mad", 0.3, unit="MAD", axis="tone"), *shares], "profession")
+    assert "perceived as tone 6, where" in told
+
+
 def test_presentation_says_chance_beside_the_score():
     group = {"estimator": "VQA", "setting": "neutral"}
     scores = [
@@ -105,7 +114,10 @@ def test_presentation_says_chance_beside_the_score():
         score("gep_p_value", 0.2, unit="p", attribute="boots", **group),
     ]
     [told] = presentation_answers(scores)
-    assert "GEP score by VQA is 10.0 % over 100 images; without any difference it would be 3.0 % (p = 0.010)." in told
+    assert (
+        "GEP score by the estimator VQA is 10.0 % over 100 images; without any difference it would be 3.0 % (p = 0.010)."
+        in told
+    )
     assert told.endswith("a skirt, 37.5 points [20.0, 50.0] from man to woman.")
 
 

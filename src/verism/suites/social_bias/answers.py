@@ -69,5 +69,10 @@ def _farthest(scores: Sequence[Score], axis: str, facet: str) -> str:
     most = max(shares, key=lambda s: (abs(s.value - even), str(s.group[facet]), str(s.group["class"])))
     return (
         f" Farthest from even is {most.group[facet]}: {amount(most)} of {most.n_used:,} images are perceived as "
-        f"{most.group['class']}, where an even model shows {100 * even:.0f} %."
+        f"{_of_class(axis, most.group['class'])}, where an even model shows {100 * even:.0f} %."
     )
+
+
+def _of_class(axis: str, name: object) -> str:
+    """A class as a sentence has it: ``female``, ``tone 6``."""
+    return f"{axis.replace('_', ' ')} {name}" if str(name).isdigit() else str(name)
