@@ -152,7 +152,7 @@ HEAD = """# What judges can be trusted with
 
 Every judge that comes with verism and needs no weights of others, on the [judge bench](judge-bench.md), beside
 baselines that do not look at the image. Made by `python benchmarks/judges.py --write` (seed {seed}, which nothing was
-trained or calibrated on, but which was looked at while the bench was made; the number of scenes for detectors was raised
+trained or calibrated on, but which was looked at while the bench was made; the number of detectors' scenes was raised
 after a first look, so that a lower end above 90 % can be reached at all); sizes are small, so that intervals are wide.
 The same with your own judges and more images:
 
