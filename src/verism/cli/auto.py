@@ -26,7 +26,9 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
     named = given(options)
     as_json = bool(named.pop("as_json", False))
     judges = {role: named.pop(role) for role in roles() if role in named}
-    with TemporaryDirectory(prefix="verism-auto-") as scratch:  # what a dry run unpacks is gone after it
+    with TemporaryDirectory(
+        prefix="verism-auto-", ignore_cleanup_errors=True
+    ) as scratch:  # what a dry run unpacks is gone after it
         found = read_own_images(source, Path(scratch) if dry_run else out / "unpacked")
     say(found.words())
     for line in found.skipped[:5]:
