@@ -1,7 +1,7 @@
-"""The pages of the documentation that are made from what suites declare.
+"""Generate the parts of the documentation that come from declarations in the code.
 
-python docs/generate.py             write docs/metrics-and-rules.md
-python docs/generate.py --check     exit 1 if the file there is another one
+python docs/generate.py             write the generated pages and the generated parts of others
+python docs/generate.py --check     write nothing; exit 1 if a page is stale
 """
 
 from __future__ import annotations
@@ -24,43 +24,48 @@ from verism.suites.catalogue import SUITES, suite_class
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "metrics-and-rules.md"
 EXTENDING = DOCS / "extending.md"
-ARCHITECTURE = DOCS / "architecture.md"
+TABLES_PAGE = DOCS / "tables.md"
 LIMITS_PAGE = DOCS / "limits.md"
 EXAMPLE = DOCS.parent / "examples" / "plugin"
 
 HEAD = """\
 # Metrics, rules and options
 
-Everything that the suites of verism declare of themselves: [metrics](#metrics), [protocols](#protocols),
-[rules](#rules) and [options](#options). `python docs/generate.py` writes this page; edit the declarations in
-`src/verism/suites/`, not the page. What the records mean is explained in [extending verism](extending.md).
+The declarations of every suite: [metrics](#metrics), [protocols](#protocols), [rules](#rules) and
+[options](#options). `python docs/generate.py` writes this page from `src/verism/suites/`.
+[Extending verism](extending.md) explains the records.
+"""
+
+TABLES_HEAD = """\
+# Tables
+
+The parquet tables of a [run directory](runs.md). Tables are long: one row per fact, joined by id and never by position.
+`null` means "no usable answer". `python docs/generate.py` writes this page from `src/verism/records.py`.
 """
 
 METRICS = """\
 ## Metrics
 
-* **range and unit**: the least and the largest value possible. "by score" where the unit depends on what was measured;
-  the scores then carry it.
+* **range and unit**: the smallest and largest possible value. "by score": each score carries its own unit.
 * **better**: whether higher or lower values are better; a dash where neither is.
-* **headline**: the few numbers that answer the question of the suite, and that `run.metrics()` returns.
-* **compared**: how `verism compare` holds two runs against each other. *paired*: image by image; *independent*: by the
-  intervals of both; a dash where a comparison would say nothing. *equal n*: its expected value depends on the number of
-  images, so that runs of other sizes are refused.
+* **headline**: the metrics that answer the suite's question; `run.metrics()` returns them.
+* **compared**: how `verism compare` compares two runs. *paired*: image by image; *independent*: by both intervals; a
+  dash: not compared. *equal n*: the expected value depends on the number of images, so other numbers are refused.
 """
 
 RULES = """\
 ## Rules
 
-Rules change verdicts or scores without new images or observations: `--rule NAME=VALUE` of `verism run` and
-`verism score`, or an option of their own where one is named. "detector's own" stands for a threshold that a judge
-brings along. Rules that affect *scores* only leave verdicts, and so judge cards, as they are.
+Rules change verdicts or scores without new images or observations. Set them with `--rule NAME=VALUE` of `verism run`
+and `verism score`, or with the listed option. "detector's own" is a threshold supplied by the judge. Rules that affect
+only *scores* leave verdicts, and therefore judge cards, unchanged.
 """
 
 OPTIONS = """\
 ## Options
 
-Options decide which prompts are asked and what is observed; a run is only resumed with equal ones. In Python their
-names are keyword arguments of `verism.evaluate`.
+Options decide the prompts and observations. A run is resumed only with the same options. In Python they are keyword
+arguments of `verism.evaluate`.
 """
 
 DASH = "–"
@@ -76,7 +81,7 @@ def page() -> str:
             ["suite", "metric", "title", "meaning", "range and unit", "better", "headline", "compared", "source"],
             merged(suites, [(suite, metric_row(spec)) for suite in suites for spec in suite.metrics]),
         ),
-        "## Protocols\n\nThe first of each suite is the one to compare models with.\n",
+        "## Protocols\n\nCompare models by the first protocol of a suite.\n",
         table(
             ["suite", "protocol", "what it does"],
             merged(suites, [(s, (f"`{p}`", text)) for s in suites for p, text in s.info.protocols.items()]),
@@ -253,16 +258,13 @@ def from_line(source: str, words: str) -> str:
     return source[re.search(f"^{re.escape(words)}", source, flags=re.MULTILINE).start() :]  # type: ignore[union-attr]
 
 
-def with_tables(text: str) -> str:
-    """A page with the columns of all tables between its marks."""
+def tables_page() -> str:
+    """The page of all tables with their columns."""
     parts = [
-        f"**{name}**\n\n" + table(["column", "type", "meaning"], [(f"`{c.name}`", c.dtype, c.meaning) for c in columns])
+        f"## {name}\n\n" + table(["column", "type", "meaning"], [(f"`{c.name}`", c.dtype, c.meaning) for c in columns])
         for name, columns in TABLES.items()
     ]
-    head, _, rest = text.partition("<!-- tables -->\n")
-    return "".join(
-        [head, "<!-- tables -->\n", "\n".join(parts), "<!-- /tables -->", rest.partition("<!-- /tables -->")[2]]
-    )
+    return "\n".join([TABLES_HEAD, *parts])
 
 
 def with_limits(text: str) -> str:
@@ -289,7 +291,7 @@ def pages() -> dict[Path, str]:
     return {
         PAGE: page(),
         EXTENDING: with_blocks(EXTENDING.read_text(encoding="utf-8")),
-        ARCHITECTURE: with_tables(ARCHITECTURE.read_text(encoding="utf-8")),
+        TABLES_PAGE: tables_page(),
         LIMITS_PAGE: with_limits(LIMITS_PAGE.read_text(encoding="utf-8")),
     }
 
