@@ -43,6 +43,7 @@ from verism.manifest import RunSettings, Scoring
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
 from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
+from verism.pipeline.continuation import continued_settings
 from verism.pipeline.device_processes import DeviceProcesses, visible_devices
 from verism.pipeline.gate import Gate, GatePlan, MaxDrop, Require, gate_runs, plan_spread
 from verism.pipeline.gate import plan_gate as planned_gate
@@ -109,6 +110,7 @@ __all__ = [
     "evaluate",
     "export",
     "gate",
+    "generate",
     "judge_card",
     "make_reference",
     "observe",
@@ -355,6 +357,11 @@ class _Evaluation:
     out: PathLike | None
     rules: Mapping[str, Any] | None
     call: _Call
+    judged: bool = True  # whether judges observe the images
+
+    def chosen(self, suite: Suite) -> list[tuple[str | Judge, Need]]:
+        """Judges with the needs they fill; none where images are only made."""
+        return _chosen(suite, self.call.judges) if self.judged else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,6 +440,47 @@ def evaluate(
     return made.run
 
 
+def generate(
+    suite: str | Suite,
+    *,
+    model: str | Generator | Paint,
+    out: PathLike | None = None,
+    run_options: RunOptions | None = None,
+    **options: Any,
+) -> Run:
+    """Generate a suite's images and do nothing else; judges observe them later, perhaps on another machine.
+
+    ``verism.observe`` then scores the run by judges, and so does ``verism.evaluate`` with the same model and directory.
+    Goes on where an interrupted call stopped, and adds images where more are asked for.
+
+    Args:
+        suite: a name, or a suite.
+        model: a generator, its name, or a callable; see ``evaluate``.
+        out: the run directory; None: a temporary one, removed when the run is.
+        run_options: how the run is made.
+        **options: fields of ``RunOptions`` and options of the suite.
+
+    Returns:
+        The run, not scored; ``run.unfinished`` says what other processes have not done yet.
+
+    Raises:
+        UsageError: a judge was named, or what ``evaluate`` refuses.
+    """
+    call = _Call.of(run_options, None, options)
+    if call.judges:
+        raise UsageError(f"generate asks no judge: leave out {option_of(next(iter(call.judges)))}, and observe the run")
+    asked = _Evaluation(suite, model, None, out, None, call, judged=False)
+    with call.workers() as workers, call.shares(out) as shares:
+        made = _made(asked, shares) if workers is None else _made_on(workers, asked)
+        left = {} if shares.alone else unfinished(made.run, made.requests, [], made.suite.reference)
+        if left:
+            _say_unfinished(made.run, left, call.run, scored=False)
+        else:
+            shares.remove()
+    made.run.unfinished = left
+    return made.run
+
+
 def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> Mapping[str, int]:
     """Score a run, unless others have not done all of their share yet; what these have not done, by what it is."""
     run = made.run
@@ -467,13 +515,11 @@ def _is_scored_so(run: store.Run, suite: Suite, names: Mapping[str, str]) -> boo
     return True
 
 
-def _say_unfinished(run: store.Run, left: Mapping[str, int], options: RunOptions) -> None:
+def _say_unfinished(run: store.Run, left: Mapping[str, int], options: RunOptions, *, scored: bool = True) -> None:
     listed = ", ".join(f"{count:,} {what}" for what, count in left.items())
     share = "this share" if options.shard is None else f"share {options.shard}"
-    (options.on_summary or _say)(
-        f"{share} of {run.path} is done; not there yet: {listed}. The last share to end computes the scores; or give: "
-        f"verism score {_quoted(run)}"
-    )
+    then = f". The last share to end computes the scores; or give: verism score {_quoted(run)}" if scored else ""
+    (options.on_summary or _say)(f"{share} of {run.path} is done; not there yet: {listed}{then}")
 
 
 def _tell_scores(run: store.Run, options: RunOptions) -> None:
@@ -500,7 +546,7 @@ def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> 
     """
     call, out = asked.call, asked.out
     the_suite, prompts, seed = _prompted(asked)
-    chosen = _chosen(the_suite, call.judges)
+    chosen = asked.chosen(the_suite)
     context = call.run.context(the_suite, prompts)
     makes = roles is None or GENERATOR in roles
     with ExitStack() as at_end:
@@ -516,8 +562,9 @@ def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> 
         filled = _on_regions(filled, found)
         maker: Generator | None = None
         if makes:
-            maker = _generator(asked.model, asked.images, the_suite, context, call.run.pool)
-            at_end.callback(_finish, maker, _is_ours(maker, asked.model, call.run.pool), call.run.on_summary)
+            made_by = _generator(asked.model, asked.images, the_suite, context, call.run.pool)
+            at_end.callback(_finish, made_by, _is_ours(made_by, asked.model, call.run.pool), call.run.on_summary)
+            maker = _dealt(made_by, the_suite, prompts, seed, call)
         own = {f.need.role: (f.judge.name, getattr(f.judge, "threshold", None)) for f in filled}
         known = shares.agree(own, [need.role for _, need in chosen])
         names, thresholds = _named(known, [need.role for _, need in chosen])
@@ -531,8 +578,9 @@ def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> 
             scoring = None
             if not shares.alone:  # whoever scores it in the end has no judge to ask
                 scoring = planned_scoring(_calibrated(the_suite, thresholds, call.run.threshold, asked.rules), names)
-            run = _start(out, the_suite, prompts, maker, names, seed, scoring, images_as=call.run.images_as)
-            run.note_call(_call_record("evaluate", call, suite=asked.suite, model=asked.model, images=asked.images))
+            run = _start(asked, the_suite, prompts, maker, names, seed, scoring, shares)
+            command = "evaluate" if asked.judged else "generate"
+            run.note_call(_call_record(command, call, suite=asked.suite, model=asked.model, images=asked.images))
         shares.agree({RUN: run.manifest.uid}, [])
         if any(isinstance(f.need, FeatureNeed) for f in filled) or (
             makes and not any(isinstance(need, FeatureNeed) for _, need in chosen)
@@ -543,7 +591,7 @@ def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> 
             finders = {f.judge.name for f in filled if isinstance(f.need, SegmentationNeed)} | {TRUTH}
             later = [f for f in filled if asks_for_regions(f.need) and found not in finders]
             at_once = [f for f in filled if f not in later]
-            _make_images(run, the_suite, prompts, seed, requests, maker, at_once, call, shares)
+            _make_images(run, the_suite, requests, maker, at_once, call, shares)
         else:
             later = filled
         for f in later:
@@ -580,8 +628,6 @@ def _prompted(asked: _Evaluation) -> tuple[Suite, list[Prompt], int]:
 def _make_images(
     run: Run,
     suite: Suite,
-    prompts: Sequence[Prompt],
-    seed: int,
     requests: Sequence[Request],
     maker: Generator,
     filled: Sequence[_Filled],
@@ -589,20 +635,13 @@ def _make_images(
     shares: Shares,
 ) -> None:
     """Let the generator make what is missing, and the judges look at it."""
-    generator = maker
-    if call.run.shared is not None and getattr(maker, "text_only", False):
-        generator = SharingGenerator(maker, call.run.shared)
-    if call.run.shuffle:
-        from verism.generators.shuffled import ShuffledGenerator
-
-        generator = ShuffledGenerator(generator, prompts, seed=seed, by=suite.layout.facet)
     known = run.ids("images")
     pairs = [(f.judge, f.need) for f in filled]
     try:
         run_images(
             run,
             requests,
-            generator,
+            maker,
             pairs,
             retry=call.run.retry,
             truth={need.table for need in suite.needs()},
@@ -617,7 +656,7 @@ def _make_images(
     if made and call.run.on_summary is not None:
         _say_what_was_slow(run, call.run.on_summary)
     if not made and not call.run.retry and not call.again:
-        _say_nothing_generated(run, generator.name, call.run.on_summary)
+        _say_nothing_generated(run, maker.name, call.run.on_summary)
 
 
 def _named(known: Mapping[str, Any], roles: Sequence[str]) -> tuple[dict[str, str], dict[str, float]]:
@@ -744,7 +783,7 @@ def _made_on(workers: RayCluster | DeviceProcesses, asked: _Evaluation) -> _Made
     """
     call = asked.call
     suite, prompts, seed = _prompted(asked)
-    chosen = _chosen(suite, call.judges)
+    chosen = asked.chosen(suite)
     folder = None
     if asked.out is None:
         folder = tempfile.TemporaryDirectory(prefix="verism-run-", ignore_cleanup_errors=True)
@@ -842,17 +881,29 @@ def _seed(suite: Suite, call: _Call) -> int:
     return int(call.suite.get("seed", suite.made_with.get("seed")) or 0)
 
 
+def _dealt(maker: Generator, suite: Suite, prompts: Sequence[Prompt], seed: int, call: _Call) -> Generator:
+    """The generator as a call uses it: with images shared with other runs, or dealt to prompts at random."""
+    generator = maker
+    if call.run.shared is not None and getattr(maker, "text_only", False):
+        generator = SharingGenerator(maker, call.run.shared)
+    if call.run.shuffle:
+        from verism.generators.shuffled import ShuffledGenerator
+
+        generator = ShuffledGenerator(generator, prompts, seed=seed, by=suite.layout.facet)
+    return generator
+
+
 def _start(
-    out: PathLike | None,
+    asked: _Evaluation,
     suite: Suite,
     prompts: Sequence[Prompt],
     generator: Generator,
     judges: Mapping[str, str],
     seed: int,
-    scoring: Scoring | None = None,
-    *,
-    images_as: str | None = None,
+    scoring: Scoring | None,
+    shares: Shares,
 ) -> Run:
+    out, options = asked.out, asked.call.run
     settings = RunSettings(
         suite=suite.name,
         suite_settings=suite.settings(),
@@ -863,13 +914,35 @@ def _start(
         reference="" if suite.reference is None else suite.reference.identity()[:16],
     )
     if out is not None:
-        run = Run.start(location(out), settings, scoring=scoring, plugins=plugin_of(suite), images_as=images_as)
+        path = location(out)
+        if (path / MANIFEST).exists():
+            there = Run.open(path)
+            if options.shuffle and _was_shuffled(there):
+                generator_name = there.manifest.settings.generator
+                settings = replace(settings, generator=generator_name)
+            settings = continued_settings(
+                there,
+                settings,
+                suite,
+                prompts,
+                judged=asked.judged,
+                part=asked.call.again,
+                fixed="with --shuffle, which image a prompt gets depends on all prompts" if options.shuffle else "",
+                alone=shares.alone,
+            )
+        run = Run.start(path, settings, scoring=scoring, plugins=plugin_of(suite), images_as=options.images_as)
     else:
         folder = tempfile.TemporaryDirectory(prefix="verism-run-", ignore_cleanup_errors=True)
-        run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite), images_as=images_as)
+        run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite), images_as=options.images_as)
         run.keep(folder)
     run.write_prompts(prompts)
     return run
+
+
+def _was_shuffled(run: store.Run) -> bool:
+    """Whether a run of an earlier version got its images by chance, which the name of its generator does not say."""
+    named = run.manifest.settings.generator.startswith("shuffled:")
+    return not named and any(call["options"].get("shuffle") for call in run.manifest.calls)
 
 
 def _say_what_was_slow(run: Run, tell: Tell) -> None:
@@ -1291,7 +1364,7 @@ def _repeat_calls(run: Run, tell: RunOptions) -> list[str]:
     left = []
     told: dict[str, Any] = {name: getattr(tell, name) for name in ("on_failure", "on_matched", "on_summary")}
     for record in run.manifest.calls:
-        what = f"the same `verism {'run' if record['command'] == 'evaluate' else 'observe'}`"
+        what = f"the same `verism {'run' if record['command'] == 'evaluate' else record['command']}`"
         again = f"give {what} again in {record['folder']}, or from Python verism.{record['command']}(...) as before"
         if record["python"]:
             left.append(f"made from Python with objects that cannot be named ({', '.join(record['python'])}): {again}")
@@ -1301,9 +1374,9 @@ def _repeat_calls(run: Run, tell: RunOptions) -> list[str]:
         folder = Path(record["folder"])
         try:
             with chdir(folder if folder.is_dir() else Path.cwd()):
-                if record["command"] == "evaluate":
+                if record["command"] != "observe":
                     evaluation = _Evaluation(record["suite"], record["model"], record["images"], run.path, None, call)
-                    _made(evaluation, ALONE)
+                    _made(replace(evaluation, judged=record["command"] == "evaluate"), ALONE)
                 else:
                     _observed(Run.open(run.path), call, ALONE)
         except VerismError as err:

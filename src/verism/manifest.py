@@ -208,6 +208,10 @@ class Manifest:
         made = [asdict(self.settings), self.created, asdict(self.environment)]
         return replace(self, uid=self.uid or content_hash(_plain(made))[:32])
 
+    def with_settings(self, settings: RunSettings) -> Manifest:
+        """The same with other settings, of a run that grows or is judged by others."""
+        return replace(self, settings=_settings_of(_plain(asdict(settings))))
+
     def with_call(self, call: Mapping[str, Any]) -> Manifest:
         """The same with one more call that made images or observations, in place of one with the same judges."""
         plain = _plain(call)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
@@ -349,6 +349,27 @@ class Need:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         NEEDS[cls.role] = cls
+
+    def covers(self, earlier: Need) -> bool:
+        """Whether observations made for an earlier need serve this one, which asks about more prompts.
+
+        What is asked by prompt may have grown, and so may the texts to embed, which are embedded one by one. All else
+        (classes, colours, how the judge is asked) has to be the same.
+
+        Args:
+            earlier: a need of the same role.
+        """
+        for field_ in fields(self):
+            now, before = getattr(self, field_.name), getattr(earlier, field_.name)
+            if isinstance(now, Mapping):
+                if any(key not in now or now[key] != value for key, value in before.items()):
+                    return False
+            elif field_.name == "texts":
+                if not set(before) <= set(now):
+                    return False
+            elif now != before:
+                return False
+        return True
 
 
 NEEDS: dict[str, type[Need]] = {}

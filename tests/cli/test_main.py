@@ -189,7 +189,7 @@ def test_a_run_says_what_matched_and_goes_on(verism, data, tmp_path):
     assert (again.code, again.out) == (0, first.out)
     other = verism(*command, "--out", tmp_path / "R1", "--limit", 3)
     assert (other.code, other.out) == (2, "")
-    assert "limit: None there, 3 now" in other.err
+    assert "holds 5 images of 5 prompts, and 3 of 3 are asked for. A run grows but does not shrink" in other.err
 
 
 def test_missing_images_end_in_exit_code_1_and_are_listed(verism, data, tmp_path):

@@ -75,7 +75,7 @@ def answers_file(folder, suite, answer, *words):
     """The questions that a suite exports, answered by a function of item, image and question."""
     done = verism("questions", suite, *words)
     assert done.exit_code == 0, done.output
-    rows = list(csv.DictReader(done.output.splitlines()))
+    rows = list(csv.DictReader(done.stdout.splitlines()))
     for row in rows:
         row["answer"] = answer(row["prompt_id"], int(row["index"]), row["question"])
     return write_csv(folder / "answers.csv", rows)

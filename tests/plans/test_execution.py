@@ -116,8 +116,8 @@ def test_other_settings_of_a_run_that_is_done_are_seen_and_refused(tmp_path):
     run_plan(make(noise=Noise()), tmp_path / "P")
     changed = Plan.make(
         models={"noise": Noise()},
-        suites={"first": {"suite": "paintskills", "skills": ["object"], "limit": 8}},
-        defaults={"detector": Blind(), "seed": 1},
+        suites={"first": {"suite": "paintskills", "skills": ["object"], "limit": 4}},
+        defaults={"detector": Blind(), "seed": 2},
     )
     assert [p.state for p in plan_status(changed, tmp_path / "P").pairs] == ["changed"]
     [outcome] = run_plan(changed, tmp_path / "P")

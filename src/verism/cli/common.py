@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from verism.trackers import Tracker
 
 __all__ = [
+    "RAW_HELP",
     "GroupedCommand",
     "executor_options",
     "given",
@@ -36,6 +37,9 @@ __all__ = [
     "with_options",
 ]
 
+RAW_HELP = (
+    "CSV with texts as they are, for programs: else what a spreadsheet would run as a formula gets an apostrophe."
+)
 F = TypeVar("F", bound=Callable[..., Any])
 
 

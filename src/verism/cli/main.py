@@ -23,6 +23,7 @@ from verism.cli.annotate import annotate
 from verism.cli.auto import auto
 from verism.cli.board import board
 from verism.cli.common import (
+    RAW_HELP,
     executor_options,
     given,
     in_section,
@@ -42,6 +43,7 @@ from verism.cli.judge import judge
 from verism.cli.metrics import metrics
 from verism.cli.plan import plan
 from verism.cli.portraits import portraits
+from verism.cli.questions import questions
 from verism.cli.reproduce import reproduce
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.cli.train import train
@@ -50,9 +52,9 @@ from verism.cli.wardrobe import people
 from verism.errors import UsageError
 from verism.files import csv_text
 from verism.manifest import STORAGES
-from verism.records import AnswerNeed, Question, make_image_id, option_of
+from verism.records import option_of
 from verism.suites.base import Suite
-from verism.suites.catalogue import make_suite, presentation_of
+from verism.suites.catalogue import make_suite, presentation_of, stored_suite
 from verism.systems import quoted, write_text_of_any_language
 from verism.terminal import SEED, WORKERS, Failures, PathType, Services, put_json, say, terminal_encoding
 
@@ -78,9 +80,6 @@ NOT_OF_THE_RUN = (
     "cache",
 )
 MESSAGE = 4000  # characters of an error that are shown: it may quote a file
-RAW_HELP = (
-    "CSV with texts as they are, for programs: else what a spreadsheet would run as a formula gets an apostrophe."
-)
 
 
 @click.group(cls=SuiteGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -98,21 +97,19 @@ def cli(context: click.Context) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- run and prompts
-def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
-    """Options of ``verism run`` that all suites share."""
+def _making_parameters(*, images: bool) -> list[click.Parameter]:
+    """Options of what makes a run's images.
+
+    Args:
+        images: whether they may exist already.
+    """
     path = PathType()
-    thresholds = [
-        click.Option(
-            ["--threshold"],
-            type=click.FloatRange(0, 1),
-            help="Confidence threshold of the rules.  [default: the detector's own]",
-            hidden=not any(rule.calibrated_by for rule in suite.rules),
-        ),
-        click.Option(["--rule", "rules"], multiple=True, help="Another rule of the suite, NAME=VALUE; several times."),
+    there = [
+        click.Option(["--images"], type=path, help="Instead: a folder, a table (.csv, .jsonl) or a run directory."),
     ]
-    making = [
+    return [
         click.Option(["--model"], help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models"),
-        click.Option(["--images"], type=path, help="Instead: a folder, or a manifest (.csv, .jsonl)."),
+        *(there if images else ()),
         click.Option(
             ["--shuffle"],
             is_flag=True,
@@ -124,20 +121,40 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
         click.Option(["--base-url"], help="Of an OpenAI-compatible service, for openai:NAME as model or judge."),
         click.Option(["--retry"], is_flag=True, help="Ask again for images that were missing, failed or refused."),
     ]
-    output = [
-        click.Option(["--out"], type=path, help="Run directory, new or to be resumed."),
+
+
+def _output_parameters() -> list[click.Parameter]:
+    """Options of where a run goes."""
+    return [
+        click.Option(["--out"], type=PathType(), help="Run directory, new, to be resumed or to grow."),
         click.Option(
             ["--images-as"],
             type=click.Choice(STORAGES),
             help="How generated images are kept: each in a file, or many in a tar file.  [default: files]",
         ),
+    ]
+
+
+def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
+    """Options of ``verism run`` that all suites share."""
+    thresholds = [
+        click.Option(
+            ["--threshold"],
+            type=click.FloatRange(0, 1),
+            help="Confidence threshold of the rules.  [default: the detector's own]",
+            hidden=not any(rule.calibrated_by for rule in suite.rules),
+        ),
+        click.Option(["--rule", "rules"], multiple=True, help="Another rule of the suite, NAME=VALUE; several times."),
+    ]
+    output = [
+        *_output_parameters(),
         click.Option(["--dry-run"], is_flag=True, help="Check everything and say what would be done; do nothing."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the scores as JSON."),
     ]
     return [
         *in_section(f"Rules of {suite.info.name}", thresholds),
         *judge_options(suite.judge_roles),
-        *in_section("Run", making),
+        *in_section("Run", _making_parameters(images=True)),
         *executor_options(),
         *tracking_options(),
         *in_section("Output", output),
@@ -239,6 +256,58 @@ verism run auto --images pictures.csv --clip ViT-B/32""",
 )
 
 
+def _generate_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: ARG001
+    """Options of ``verism generate`` that all suites share."""
+    as_json = click.Option(["--json", "as_json"], is_flag=True, help="Print what was generated as JSON.")
+    shared = [
+        click.Option(["--threads"], type=WORKERS, help="CPU threads of the model."),
+        click.Option(["--device"], help="cpu, cuda, cuda:1 ... for hub models."),
+    ]
+    return [
+        *in_section("Run", [*_making_parameters(images=False), *shared]),
+        *executor_options(),
+        *in_section("Output", [*_output_parameters(), as_json]),
+    ]
+
+
+def _generate(suite: str, out: Path | None, processes: int | None, as_json: bool, **options: Any) -> None:
+    import os
+
+    from verism import api
+
+    if options.get("model") is None:
+        raise UsageError("--model is missing: which generator makes the images? See: verism list models")
+    if out is None:
+        out = _usual_place(suite, options, ())
+        say(f"--out {quoted(out)}")
+    failures = Failures()
+    asked = {"processes": processes or os.cpu_count() or 1, **given(options), "on_failure": failures, "on_summary": say}
+    made = api.generate(suite, out=out, **with_executor(asked))
+    states = dict(made.image_summary().states)
+    if as_json:
+        put_json({"run": str(out), "suite": made.suite_name, "images": states, "unfinished": dict(made.unfinished)})
+    else:
+        click.echo(", ".join(f"{count:,} {state}" for state, count in sorted(states.items())))
+    say(f"run: {out}\nquestions for judges elsewhere: verism questions {quoted(out)}")
+    wanted = " or ".join(f"{option_of(need.role)} NAME" for need in stored_suite(made).needs())
+    say(f"judge the images: verism observe {quoted(out)} {wanted}")
+    sys.exit(failures.report())
+
+
+cli.add_command(
+    SuiteCommands(
+        "generate",
+        _generate,
+        _generate_parameters,
+        about="Generate the images of a suite and do nothing else: judges observe them later, here or on another "
+        "machine.\n\nResumes where it stopped, and adds images where more are asked for.",
+        examples="""verism generate paintskills --model builtin --limit 24 --out runs/builtin
+verism generate social_bias --model diffusers:ID --n-images 9 --out runs/bias
+verism observe runs/bias --vqa Salesforce/blip2-flan-t5-xl""",
+    )
+)
+
+
 def _prompt_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: ARG001
     """Options of ``verism prompts`` that all suites share."""
     as_json = click.Option(["--json", "as_json"], is_flag=True, help="JSON lines with all facets instead of CSV.")
@@ -275,47 +344,7 @@ verism prompts geography --family region --per-cell 20 > prompts.csv""",
 )
 
 
-def _questions(suite: str, as_json: bool, raw: bool, **options: Any) -> None:
-    made = make_suite(suite, **given(options))
-    asked: dict[str, list[Question]] = {}
-    for need in made.needs():
-        if isinstance(need, AnswerNeed):
-            for prompt_id, questions in need.questions.items():
-                asked.setdefault(prompt_id, []).extend(questions)
-    if not any(asked.values()):
-        raise UsageError(f"{suite} asks no questions about images with these options")
-    rows = [
-        (make_image_id(p.prompt_id, index), p.prompt_id, index, question)
-        for p in made.prompts()
-        for index in range(p.n_images)
-        for question in asked.get(p.prompt_id, ())
-    ]
-    if as_json:
-        for image_id, prompt_id, index, question in rows:
-            record = {"image_id": image_id, "prompt_id": prompt_id, "index": index, "question": question.text}
-            click.echo(json.dumps(record | {"choices": list(question.choices)}, ensure_ascii=False))
-        return
-    columns = ["image_id", "prompt_id", "index", "question", "choices", "answer"]
-    cells = (
-        [image_id, prompt_id, index, q.text, json.dumps(q.choices, ensure_ascii=False) if q.choices else "", ""]
-        for image_id, prompt_id, index, q in rows
-    )
-    text = csv_text(columns, cells, raw=raw)
-    click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
-
-
-cli.add_command(
-    SuiteCommands(
-        "questions",
-        _questions,
-        _prompt_parameters,
-        about="The questions that a suite asks about its images, for a VQA model elsewhere: fill in the column answer, "
-        "then: verism run SUITE --vqa results:FILE.\n\nA question is put as it stands; the choices are a JSON list, "
-        "empty for yes and no. An empty answer is none, and is counted.",
-        examples="""verism questions alignment --questions tifa.json > questions.csv
-verism questions alignment --questions tifa.json --json > questions.jsonl""",
-    )
-)
+cli.add_command(questions)
 
 
 @cli.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,12 @@ class ShuffledGenerator:
         for request, result in zip(donors, self.inner.generate(donors), strict=True):
             note = f"image of {request.prompt.prompt_id}" + (f"; {result.note}" if result.note else "")
             yield replace(result, note=note)
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the generator says of itself: ``describe``, ``estimate`` ..."""
+        if name == "inner":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
     def close(self) -> None:
         """End what the generator of the images has running, if anything."""

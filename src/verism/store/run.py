@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from html import escape
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import json_bytes, read_regular, write_json, write_new, write_whole
@@ -31,6 +31,7 @@ from verism.records import (
     canonical_json,
     empty_table,
     frame,
+    option_of,
     schema,
 )
 from verism.renames import FORMER as FORMER_PROTOCOL
@@ -70,6 +71,9 @@ _OWN = re.compile(r"images/[^/]+|shards/[^/]+/[^/]+")  # images that lie in the 
 
 class SettingsChanged(UsageError):
     """A run directory exists, made with other settings; the message names each difference."""
+
+
+Extent = Literal["same", "more", "fewer", "other"]
 
 
 class ImageSummary(NamedTuple):
@@ -151,9 +155,14 @@ class Run:
             run = cls.open(path)
             if differences := run.manifest.settings.differences(settings):
                 listed = "\n".join(f"  {name}: {old!r} there, {new!r} now" for name, old, new in differences)
-                raise SettingsChanged(
-                    f"{path} holds a run with other settings:\n{listed}\nUse the same settings, or another --out."
-                )
+                hint = "Use the same settings, or another --out."
+                if all(name.startswith("judges.") for name, _, _ in differences):
+                    role = differences[0][0].partition(".")[2]
+                    hint = (
+                        f"To score its images by another judge: verism observe {quoted(path)} {option_of(role)} NAME. "
+                        "Or use the same settings, or another --out."
+                    )
+                raise SettingsChanged(f"{path} holds a run with other settings:\n{listed}\n{hint}")
             if images_as not in (None, run.manifest.images_as):
                 raise SettingsChanged(
                     f"{path} keeps its images as {run.manifest.images_as}, not as {images_as}. Leave out --images-as, "
@@ -490,10 +499,52 @@ class Run:
         """The prompts of the run, once; they are part of what a resumed run must share."""
         if (self.path / PROMPTS).exists():
             return
+        self._write_prompts(prompts)
+
+    def _write_prompts(self, prompts: Sequence[Prompt]) -> None:
         data = _parquet(frame("prompts", [_prompt_row(p) for p in prompts]))
         # Named before it is there: its name says nothing of its content.
         self._adopt().add({PROMPTS: sha256(data)})
         write_whole(self.path / PROMPTS, data)
+
+    def extent(self, prompts: Sequence[Prompt]) -> Extent:
+        """How prompts relate to those of the run.
+
+        Args:
+            prompts: that are asked for now.
+
+        Returns:
+            ``more``: all of the run, unchanged, and others, or more images of some; ``fewer``: the reverse; ``same``;
+            ``other``: some are changed, or there is more and less at once, or the run has no prompts yet.
+        """
+        if not (self.path / PROMPTS).exists():
+            return "other"
+
+        def rows(each: Sequence[Prompt]) -> dict[str, tuple[int, dict[str, Any]]]:
+            plain = (_prompt_row(prompt) for prompt in each)
+            return {row["prompt_id"]: (row.pop("n_images"), row) for row in plain}
+
+        before, now = rows(self.prompts()), rows(prompts)
+        if any(before[key][1] != now[key][1] for key in before.keys() & now.keys()):
+            return "other"
+        more = any(key not in before or number > before[key][0] for key, (number, _) in now.items())
+        fewer = any(key not in now or number > now[key][0] for key, (number, _) in before.items())
+        return "other" if more and fewer else "more" if more else "fewer" if fewer else "same"
+
+    def resettle(self, settings: RunSettings, prompts: Sequence[Prompt] | None = None) -> None:
+        """Go on with other settings: more prompts, or judges in place of those that never led to a score.
+
+        Prompts come first: stopped between the two, the same call goes on.
+
+        Args:
+            settings: from now on.
+            prompts: all prompts, if there are more than before.
+        """
+        self._adopt()
+        if prompts is not None:
+            self._write_prompts(prompts)
+        self.manifest = self.manifest.with_settings(settings)
+        self._write_manifest()
 
     def prompts(self) -> list[Prompt]:
         """The prompts, in the suite's order.

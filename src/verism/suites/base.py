@@ -151,6 +151,8 @@ class Suite(ABC):
         maps_vectors: whether vectors of features come as arrays in files, ``Observed.vectors``, and not in the tables,
             so that any number of them can be gone through.
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
+        growing_settings: names of settings that only say how much is asked: a run may go on with other values of them
+            if all of its prompts are asked again, unchanged.
         rule_values: rules that differ from their defaults, by name, as plain JSON.
         reference: real images that judges observe, too; None for none.
         user_images: the files behind ``--images``, if the suite read their list itself; None otherwise.
@@ -170,6 +172,7 @@ class Suite(ABC):
     in_blocks: ClassVar[bool] = False
     maps_vectors: ClassVar[bool] = False
     named_judges_only: ClassVar[bool] = False
+    growing_settings: ClassVar[tuple[str, ...]] = ("limit", "n_images")
 
     rule_values: Mapping[str, Any] = MappingProxyType({})
     reference: ReferenceSet | None = None

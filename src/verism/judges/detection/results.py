@@ -36,7 +36,8 @@ class DetectionResults:
 
     Args:
         path: CSV, JSON lines or a JSON list with ``image_id`` (an image's id, the name of its file, or its number),
-            ``label``, ``score`` in [0, 1], and ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the image.
+            ``label``, ``score`` in [0, 1], and ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the image. A row with an
+            image alone says that nothing was found in it.
         aliases: class of the suite by the file's label, where names differ.
     Raises:
         UsageError: no such file, nothing in it, or a row that does not fit.
@@ -48,6 +49,9 @@ class DetectionResults:
         self._boxes: dict[str, list[tuple[str, float, tuple[float, ...]]]] = {}
         for row in read_rows(path, "image_id, label, score, x0, y0, x1 and y1"):
             name = image_name(row, ("image_id", "file_name"), row.where)
+            if all(row.get(column) in (None, "") for column in ("label", "score", *EDGES)):
+                self._boxes.setdefault(name, [])  # looked at, and nothing found
+                continue
             label = row.get("label")
             if not isinstance(label, str) or not label.strip():
                 raise UsageError(f"{row.where}: expected a label, got {label!r}")
@@ -58,7 +62,7 @@ class DetectionResults:
             if box[0] > box[2] or box[1] > box[3]:
                 raise UsageError(f"{row.where}: a box has x0 <= x1 and y0 <= y1, got {box}")
             self._boxes.setdefault(name, []).append((label.strip(), score, box))
-        if not self._boxes:
+        if not any(self._boxes.values()):
             raise UsageError(f"{path} holds no boxes")
         self._names = ImageNames(self._boxes)
         labels = dict.fromkeys(label for boxes in self._boxes.values() for label, _, _ in boxes)

@@ -127,6 +127,7 @@ class Geography(Suite):
     commands: ClassVar[Mapping[str, str]] = {"data check": "verism.suites.geography.cli:check"}
     published: ClassVar[Mapping[str, str]] = {"digin": "verism.suites.geography.published:digin"}
     judge_roles: ClassVar[tuple[str, ...]] = ("features", "clip")
+    growing_settings = ("families",)
     options: ClassVar[tuple[Option, ...]] = (
         Option("reference", Path, help="Real images: a GeoDE or DollarStreet folder, a table, or a reference file."),
         Option("images", Path, help="Images to evaluate: a table, or a folder in the authors' naming."),

@@ -79,6 +79,7 @@ class Preference(Suite):
     commands: ClassVar[Mapping[str, str]] = {"preference": "verism.suites.preference.cli:preference"}
     published: ClassVar[Mapping[str, str]] = {"preference": "verism.suites.preference.published:preference"}
     judge_roles: ClassVar[tuple[str, ...]] = ("scorer",)
+    growing_settings = ("source.limit", "source.n_images")
     options: ClassVar[tuple[Option, ...]] = (
         Option(
             "prompts",

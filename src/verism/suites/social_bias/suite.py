@@ -127,6 +127,7 @@ class SocialBias(Suite):
     )
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.social_bias.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa", "skin_tone")
+    growing_settings = ("descriptors",)
     benches: ClassVar[tuple[JudgeBench, ...]] = (
         JudgeBench(roles=("skin_tone",), model="people:view=bust", options={"n_images": 1}, by=(GROUP_FACET,)),
         JudgeBench(roles=("vqa",), model=f"people:wears={BENCH_WEARS}", options={"n_images": 1}, by=(GROUP_FACET,)),

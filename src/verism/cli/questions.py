@@ -1,0 +1,96 @@
+"""``verism questions``: what judges elsewhere must answer about the images of a suite, or of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from verism.characters import visible
+from verism.cli.common import RAW_HELP, given, in_section
+from verism.cli.suite_commands import SuiteCommands
+from verism.records import option_of, roles
+from verism.store import MANIFEST, Run
+from verism.suites.base import Suite
+from verism.suites.catalogue import make_suite, stored_suite, suite_entries
+from verism.terminal import PathType, say
+
+__all__ = ["questions"]
+
+
+def _put_questions(suite: Suite, run: Run | None, role: str | None, as_json: bool, raw: bool) -> None:
+    from verism.exports.questions import answerable_roles, question_table
+
+    table = question_table(suite, role=role, run=run)
+    if as_json:
+        for line in table.json_lines():
+            click.echo(line)
+    else:
+        text = table.csv(raw=raw)
+        click.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
+    others = "".join(f"; also: --role {other}" for other in answerable_roles(suite) if other != table.role)
+    say(
+        f"{len(table.rows):,} rows about {table.n_images:,} images; filled in, they are read by "
+        f"{option_of(table.role)} results:FILE{others}"
+    )
+
+
+def _output() -> list[click.Parameter]:
+    return in_section(
+        "Output",
+        [
+            click.Option(
+                ["--role"],
+                type=click.Choice(roles()),
+                help="Whose questions.  [default: vqa if it is asked, else the first that files can answer]",
+            ),
+            click.Option(["--json", "as_json"], is_flag=True, help="JSON lines instead of CSV."),
+            click.Option(["--raw"], is_flag=True, help=RAW_HELP),
+        ],
+    )
+
+
+def _of_suite(suite: str, role: str | None, as_json: bool, raw: bool, **options: Any) -> None:
+    _put_questions(make_suite(suite, **given(options)), None, role, as_json, raw)
+
+
+def _of_run(run_dir: Path, role: str | None, as_json: bool, raw: bool) -> None:
+    run = Run.open(run_dir)
+    _put_questions(stored_suite(run), run, role, as_json, raw)
+
+
+_run_command = click.Command(
+    "RUN",
+    callback=_of_run,
+    params=[click.Argument(["run_dir"], type=PathType()), *_output()],
+    help="What judges elsewhere must answer about the usable images of a run.",
+)
+
+
+class _QuestionCommands(SuiteCommands):
+    """Of a suite by its name, or of a run by its directory."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in suite_entries() and (Path(args[0]) / MANIFEST).is_file():
+            return _run_command.name, _run_command, args
+        return super().resolve_command(ctx, args)
+
+
+questions = _QuestionCommands(
+    "questions",
+    _of_suite,
+    lambda suite: _output(),  # noqa: ARG005
+    about="Questions about images for judges elsewhere, of a run (RUN) or of all images of a suite.\n\nFill in the last "
+    "column or columns, then read the answers with results:FILE, as in: verism observe RUN --vqa results:FILE. Choices "
+    "are a JSON list, empty for yes and no. An empty answer is none, and is counted. --role asks for another role's "
+    "questions: captions, texts, scores, boxes (a row for each box), depth maps (a .npy file for each image).",
+    examples="""verism questions runs/bias > questions.csv
+verism observe runs/bias --vqa results:questions.csv
+verism questions runs/align --role captioner --json > captions.jsonl
+verism questions dsg --prompts dsg-1k-anns.csv > questions.csv
+verism questions tifa --limit 20 --json > questions.jsonl""",
+)
