@@ -230,9 +230,7 @@ def test_generate_asks_no_judge_and_observe_scores_it_as_evaluate_does(tmp_path)
     assert scores_of(more) == scores_of(fresh)
     # `verism run` on it adds the judge to its settings, and generates nothing.
     painter = Painter()
-    again = verism.evaluate(
-        "paintskills", model=painter, detector=PixelJudge(), out=tmp_path / "run", limit=7, **ASKED
-    )
+    again = verism.evaluate("paintskills", model=painter, detector=PixelJudge(), out=tmp_path / "run", limit=7, **ASKED)
     assert painter.made == [] and scores_of(again) == scores_of(fresh)
     assert again.manifest.settings.judges == {"detector": "pixel-judge@1"}
     with pytest.raises(UsageError, match="generate asks no judge: leave out --detector"):

@@ -11,8 +11,9 @@ import click
 from verism.characters import visible
 from verism.cli.common import RAW_HELP, given, in_section
 from verism.cli.suite_commands import SuiteCommands
+from verism.manifest import canonical_suite_name
 from verism.records import option_of, roles
-from verism.store import MANIFEST, Run
+from verism.store import Run
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, stored_suite, suite_entries
 from verism.terminal import PathType, say
@@ -75,7 +76,8 @@ class _QuestionCommands(SuiteCommands):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in suite_entries() and (Path(args[0]) / MANIFEST).is_file():
+        first = args[0] if args else ""
+        if canonical_suite_name(first) not in suite_entries() and (len(Path(first).parts) > 1 or Path(first).is_dir()):
             return _run_command.name, _run_command, args
         return super().resolve_command(ctx, args)
 
