@@ -166,8 +166,12 @@ def test_shuffled_run_of_an_earlier_version_is_resumed(tmp_path):
 
 def test_growth_stopped_after_the_prompts_goes_on(tmp_path, monkeypatch):
     verism.evaluate("paintskills", model=Painter(), detector=PixelJudge(), out=tmp_path / "run", limit=6, **ASKED)
+
+    def stopped(_):
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "_write_manifest", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Run, "_write_manifest", stopped)
         with pytest.raises(KeyboardInterrupt):
             verism.evaluate(
                 "paintskills", model=Painter(), detector=PixelJudge(), out=tmp_path / "run", limit=9, **ASKED
@@ -205,7 +209,8 @@ def test_judges_that_were_asked_less_observe_all_images_again(tmp_path):
         run(4)
     finally:
         continuation.stored_suite = original
-    assert len(judge.seen) == 6 and len(set(judge.seen)) == 4  # two, then all four
+    assert len(judge.seen) == 6
+    assert len(set(judge.seen)) == 4
 
 
 def test_need_covers_an_earlier_one_that_asks_less():
@@ -220,7 +225,8 @@ def test_need_covers_an_earlier_one_that_asks_less():
 # ---------------------------------------------------------------------------------------------- generate, then observe
 def test_generate_asks_no_judge_and_observe_scores_it_as_evaluate_does(tmp_path):
     made = verism.generate("paintskills", model=Painter(), out=tmp_path / "run", limit=5, **ASKED)
-    assert not made.is_scored and made.manifest.settings.judges == {}
+    assert not made.is_scored
+    assert made.manifest.settings.judges == {}
     more = verism.generate("paintskills", model=Painter(), out=tmp_path / "run", limit=7, **ASKED)
     assert more.image_summary().states == {"ok": 7}
     verism.observe(tmp_path / "run", PixelJudge())
@@ -231,7 +237,8 @@ def test_generate_asks_no_judge_and_observe_scores_it_as_evaluate_does(tmp_path)
     # `verism run` on it adds the judge to its settings, and generates nothing.
     painter = Painter()
     again = verism.evaluate("paintskills", model=painter, detector=PixelJudge(), out=tmp_path / "run", limit=7, **ASKED)
-    assert painter.made == [] and scores_of(again) == scores_of(fresh)
+    assert painter.made == []
+    assert scores_of(again) == scores_of(fresh)
     assert again.manifest.settings.judges == {"detector": "pixel-judge@1"}
     with pytest.raises(UsageError, match="generate asks no judge: leave out --detector"):
         verism.generate("paintskills", model=Painter(), out=tmp_path / "b", detector="builtin", limit=2)
@@ -242,25 +249,28 @@ def test_generated_images_that_are_lost_are_made_again(tmp_path):
     lost = next((tmp_path / "run/images").glob("*.png"))
     lost.unlink()
     found, left = verism.repair(made)
-    assert found.is_whole and left == [] and len(list((tmp_path / "run/images").glob("*.png"))) == 2
+    assert found.is_whole
+    assert left == []
+    assert len(list((tmp_path / "run/images").glob("*.png"))) == 2
 
 
 def test_failed_judge_gives_way_to_another(tmp_path):
     class Failing(PixelJudge):
-        def observe(self, images, need):
+        def observe(self, images, need):  # noqa: ARG002
             raise UsageError("no answer")
 
     options = {"model": Painter(), "out": tmp_path / "run", "limit": 5, **ASKED}
     with pytest.raises(UsageError, match="no answer"):
         verism.evaluate("paintskills", detector=Failing(name="failing@1"), **options)
     run = verism.evaluate("paintskills", detector=PixelJudge(), **options)
-    assert run.is_scored and run.manifest.settings.judges == {"detector": "pixel-judge@1"}
+    assert run.is_scored
+    assert run.manifest.settings.judges == {"detector": "pixel-judge@1"}
     # Once there are scores, another judge is what `verism observe` is for.
     with pytest.raises(SettingsChanged, match=r"verism observe .*run --detector NAME"):
         verism.evaluate("paintskills", detector=PixelJudge(name="other@1"), **options)
 
 
-# ------------------------------------------------------------------------------------------------- answers from elsewhere
+# ----------------------------------------------------------------------------------------------- answers from elsewhere
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_questions_of_a_run_come_back_as_results(tmp_path, form):
     import json
@@ -271,7 +281,8 @@ def test_questions_of_a_run_come_back_as_results(tmp_path, form):
 
     run = verism.generate("tifa", model=Painter(), out=tmp_path / "run", limit=3)
     table = question_table(stored_suite(run), run=run)
-    assert table.role == "vqa" and table.n_images == 3
+    assert table.role == "vqa"
+    assert table.n_images == 3
     file = tmp_path / f"questions.{'csv' if form == 'csv' else 'jsonl'}"
     file.write_text(table.csv() if form == "csv" else "\n".join(table.json_lines()), encoding="utf-8")
     rows = [dict(row) for row in read_rows(file, "questions")]
@@ -302,5 +313,6 @@ def test_questions_of_every_suite_that_asks_any_can_be_written(name, tmp_path):
     suite = make_suite(name, limit=2, **given)
     for role in answerable_roles(suite):
         table = question_table(suite, role=role)
-        assert table.rows and table.csv().count("\n") >= len(table.rows)
+        assert table.rows
+        assert table.csv().count("\n") >= len(table.rows)
         assert len(list(table.json_lines())) == len(table.rows)

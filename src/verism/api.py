@@ -42,8 +42,8 @@ from verism.locations import location
 from verism.manifest import RunSettings, Scoring
 from verism.pipeline.added_metrics import Metric
 from verism.pipeline.comparison import Difference, compare_runs
-from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
 from verism.pipeline.continuation import continued_settings
+from verism.pipeline.correction import Adjustment, adjust_by_cards, adjust_by_labels
 from verism.pipeline.device_processes import DeviceProcesses, visible_devices
 from verism.pipeline.gate import Gate, GatePlan, MaxDrop, Require, gate_runs, plan_spread
 from verism.pipeline.gate import plan_gate as planned_gate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import click
 from verism.characters import visible
 from verism.cli.common import RAW_HELP, given, in_section
 from verism.cli.suite_commands import SuiteCommands
+from verism.locations import location
 from verism.manifest import canonical_suite_name
 from verism.records import option_of, roles
 from verism.store import Run
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, stored_suite, suite_entries
-from verism.terminal import PathType, say
+from verism.terminal import say
 
 __all__ = ["questions"]
 
@@ -57,39 +59,42 @@ def _of_suite(suite: str, role: str | None, as_json: bool, raw: bool, **options:
     _put_questions(make_suite(suite, **given(options)), None, role, as_json, raw)
 
 
-def _of_run(run_dir: Path, role: str | None, as_json: bool, raw: bool) -> None:
-    run = Run.open(run_dir)
-    _put_questions(stored_suite(run), run, role, as_json, raw)
-
-
-_run_command = click.Command(
-    "RUN",
-    callback=_of_run,
-    params=[click.Argument(["run_dir"], type=PathType()), *_output()],
-    help="What judges elsewhere must answer about the usable images of a run.",
-)
-
-
 class _QuestionCommands(SuiteCommands):
     """Of a suite by its name, or of a run by its directory."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if not _is_directory(cmd_name):
+            return super().get_command(ctx, cmd_name)
+
+        def call(role: str | None, as_json: bool, raw: bool) -> None:
+            run = Run.open(location(cmd_name))
+            _put_questions(stored_suite(run), run, role, as_json, raw)
+
+        about = "What judges elsewhere must answer about the usable images of a run."
+        return click.Command(cmd_name, callback=call, params=_output(), help=about)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        first = args[0] if args else ""
-        if canonical_suite_name(first) not in suite_entries() and (len(Path(first).parts) > 1 or Path(first).is_dir()):
-            return _run_command.name, _run_command, args
+        if args and _is_directory(args[0]):
+            return args[0], self.get_command(ctx, args[0]), args[1:]
         return super().resolve_command(ctx, args)
+
+
+def _is_directory(name: str) -> bool:
+    """Whether a name is that of a directory and no suite's."""
+    known = name.startswith("-") or canonical_suite_name(name) in suite_entries()
+    return not known and ("/" in name or os.sep in name or Path(name).is_dir())
 
 
 questions = _QuestionCommands(
     "questions",
     _of_suite,
     lambda suite: _output(),  # noqa: ARG005
-    about="Questions about images for judges elsewhere, of a run (RUN) or of all images of a suite.\n\nFill in the last "
+    about="Questions about images for judges elsewhere, of a run or of all images of a suite.\n\nFill in the last "
     "column or columns, then read the answers with results:FILE, as in: verism observe RUN --vqa results:FILE. Choices "
     "are a JSON list, empty for yes and no. An empty answer is none, and is counted. --role asks for another role's "
-    "questions: captions, texts, scores, boxes (a row for each box), depth maps (a .npy file for each image).",
+    "questions: captions, texts, scores, boxes (a row for each), depth maps (a .npy file for each image).",
     examples="""verism questions runs/bias > questions.csv
 verism observe runs/bias --vqa results:questions.csv
 verism questions runs/align --role captioner --json > captions.jsonl

@@ -8,7 +8,7 @@ from dataclasses import replace
 from verism.errors import UsageError
 from verism.manifest import RunSettings
 from verism.records import Prompt
-from verism.store import TRUTH, Run, key_of
+from verism.store import TRUTH, Run
 from verism.suites.base import Suite
 from verism.suites.catalogue import stored_suite
 
@@ -29,8 +29,8 @@ def continued_settings(
     """Let the run that is there go on with what a call asks for, as far as its images stay what they are.
 
     A run grows where all of its prompts are asked again, unchanged, and nothing else differs but how many there are.
-    Judges may be added, and those named by a call that never led to a score give way to others. All other differences are left to
-    ``Run.start``, which refuses them.
+    Judges may be added, and those named by a call that never led to a score give way to others. All other differences
+    are left to ``Run.start``, which refuses them.
 
     Args:
         run: the run that is there.
@@ -66,8 +66,8 @@ def continued_settings(
         there, now = run.prompts(), sum(p.n_images for p in prompts)
         raise UsageError(
             f"{run.path} holds {sum(p.n_images for p in there):,} images of {len(there):,} prompts, and {now:,} of "
-            f"{len(prompts):,} are asked for. A run grows but does not shrink: ask for at least as many, or use another "
-            "--out"
+            f"{len(prompts):,} are asked for. A run grows but does not shrink: ask for at least as many, or use "
+            "another --out"
         )
     if extent == "same":  # of a growth that was stopped half-way, or another limit that leaves none out
         run.resettle(asked)
