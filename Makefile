@@ -29,9 +29,10 @@ TORCH := $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' constraints.txt)
 CREATED := $(VENV)/.stamp-created
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
+DOCS := $(VENV)/.stamp-docs
 RELEASE := .venv-release/.stamp
 
-.PHONY: help demo install dev test test-ray test-isa check check-systems docs-check format bench lock release-check clean distclean \
+.PHONY: help demo install dev test test-ray test-isa check check-systems docs docs-check format bench lock release-check clean distclean \
 	no-torchvision
 
 help: ## Show this list
@@ -68,8 +69,12 @@ check-systems: $(DEV) ## Types as on Windows and macOS: finds calls that they do
 no-torchvision: $(DEV)
 	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit("torchvision is installed in $(VENV), and nothing of verism needs it; a dependency brought it: pip uninstall torchvision" if u.find_spec("torchvision") else 0)'
 
+docs: $(DOCS) ## The documentation site, in site/: search, navigation, every link checked; needs no network
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python tools/check_site.py site
+
 docs-check: $(DEV) ## Generated pages are as the code, links and commands in documents lead somewhere
-	$(BIN)/python -m pytest tests/test_docs_generated.py tests/test_project.py tests/test_extending_docs.py tests/test_release.py
+	$(BIN)/python -m pytest tests/test_docs_generated.py tests/test_docs_site.py tests/test_tutorials.py tests/test_project.py tests/test_extending_docs.py tests/test_release.py
 
 format: $(DEV) ## Format the code and mend what can be mended automatically
 	$(BIN)/ruff check --fix --exit-zero
@@ -85,7 +90,7 @@ release-check: $(RELEASE) ## Build, look at, install and use what would be relea
 	.venv-release/bin/python tools/release_check.py $(RELEASE_ARGS)
 
 clean: ## Remove what was made, but not .venv
-	rm -rf $(OUT) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(OUT) build dist site .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv as well
@@ -108,6 +113,10 @@ $(DEV): $(CREATED) pyproject.toml constraints.txt
 	$(PIP) install $(CONSTRAINTS) $(TORCH)
 	$(PIP) install $(CONSTRAINTS) -e '.[dev]'
 	@touch $(CORE) $@
+
+$(DOCS): $(CREATED) pyproject.toml constraints.txt
+	$(PIP) install $(CONSTRAINTS) -e '.[docs]'
+	@touch $@
 
 $(RELEASE): tools/release-requirements.txt
 	@if [ -z "$(PYTHON)" ]; then echo "No Python 3.11 or later: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; fi

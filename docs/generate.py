@@ -8,24 +8,61 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
+import inspect
+import pkgutil
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
+import verism
+from verism.cli.main import cli
+from verism.cli.suite_commands import SuiteCommands
 from verism.limits import LIMITS
-from verism.records import TABLES
+from verism.manifest import Environment, Manifest, RunSettings, Scoring
+from verism.records import NEEDS, TABLES, option_of
+from verism.registry import GENERATORS, JUDGES
 from verism.specs import MetricSpec, Option, Rule, Scale
 from verism.suites.base import Suite
 from verism.suites.catalogue import SUITES, suite_class
+from verism.terminal import LazyCommand
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "metrics-and-rules.md"
 EXTENDING = DOCS / "extending.md"
 TABLES_PAGE = DOCS / "tables.md"
 LIMITS_PAGE = DOCS / "limits.md"
+README = DOCS.parent / "README.md"
+SUITES_PAGE = DOCS / "suites" / "index.md"
+COMMANDS = DOCS / "reference" / "cli.md"
+PYTHON = DOCS / "reference" / "python.md"
+PYTHON_MODULES = {
+    "python-metrics.md": (
+        "Python: metrics",
+        "Pure functions of arrays, with NumPy and SciPy alone. [Metrics of sets, captions and embeddings]"
+        "(../metrics.md) explains them; `verism metrics` computes them from files.",
+        "verism.metrics",
+    ),
+    "python-statistics.md": (
+        "Python: statistics",
+        "Intervals, paired tests, agreement and adjustment for judge error: pure functions of arrays. "
+        "[Statistics](../statistics.md) says which is used where.",
+        "verism.statistics",
+    ),
+    "python-suites.md": (
+        "Python: suites and plug-ins",
+        "What a suite, a judge or a generator of another package is made of. [Extending verism](../extending.md) walks "
+        "through an example.",
+        "verism.suites.base verism.specs verism.records",
+    ),
+}
+FORMATS = DOCS / "reference" / "file-formats.md"
+TERMS = DOCS / "reference" / "terms.md"
 EXAMPLE = DOCS.parent / "examples" / "plugin"
 
 HEAD = """\
@@ -66,6 +103,22 @@ OPTIONS = """\
 
 Options decide the prompts and observations. A run is resumed only with the same options. In Python they are keyword
 arguments of `verism.evaluate`.
+"""
+
+COMMANDS_HEAD = """\
+# Commands
+
+Every command of `verism`, its examples and its options, as `verism COMMAND --help` prints them. Results go to standard
+output, progress and messages to standard error. Exit code 0: done. 1: finished, but images are missing or failed, or an
+error that is explained stopped the command. 2: wrong usage. `python docs/generate.py` writes this page.
+"""
+
+PYTHON_HEAD = """\
+# Python
+
+The public interface, `import verism`. Heavy libraries load on first use. Suites, metrics and statistics have pages of
+their own: [suites and plug-ins](python-suites.md), [metrics](python-metrics.md), [statistics](python-statistics.md).
+`python docs/generate.py` writes this page.
 """
 
 DASH = "–"
@@ -267,14 +320,254 @@ def tables_page() -> str:
     return "\n".join([TABLES_HEAD, *parts])
 
 
-def with_limits(text: str) -> str:
-    """The page of limits with their table between its marks.
+def between(text: str, name: str, content: str) -> str:
+    """A page with other content between two marks, ``<!-- name -->`` and ``<!-- /name -->``.
 
     Args:
         text: the page as it is.
+        name: of the marks.
+        content: Markdown that ends with a line break.
+
+    Raises:
+        ValueError: the page has no such marks.
     """
-    head, _, rest = text.partition("<!-- limits -->\n")
-    _, mark, tail = rest.partition("<!-- /limits -->")
+    head, start, rest = text.partition(f"<!-- {name} -->\n")
+    _, end, tail = rest.partition(f"<!-- /{name} -->")
+    if not (start and end):
+        raise ValueError(f"no marks <!-- {name} --> ... <!-- /{name} -->")
+    return "".join([head, start, content, end, tail])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Suites
+# --------------------------------------------------------------------------------------------------------------------
+def suite_page(name: str) -> str:
+    """File in ``docs/suites`` of the page about a suite: its own, or that of the suite it is an edition of."""
+    pages_there = {path.stem for path in SUITES_PAGE.parent.glob("*.md")} - {"index"}
+    return max((stem for stem in pages_there if name == stem or name.startswith(f"{stem}_")), key=len) + ".md"
+
+
+def suites_table(folder: str) -> str:
+    """What each suite asks, with a link to its page.
+
+    Args:
+        folder: way to ``docs/suites`` from the page that shows the table, with a slash at its end or empty.
+    """
+    infos = [suite_class(name).info for name in SUITES]
+    return table(
+        ["suite", "asks", "contains"],
+        [(f"[`{i.name}`]({folder}{suite_page(i.name)})", i.question, i.summary) for i in infos],
+    )
+
+
+def suites_details() -> str:
+    """Judges, headline metrics and source of each suite."""
+    rows = []
+    for name in SUITES:
+        suite = suite_class(name)
+        rows.append(
+            (
+                f"[`{name}`]({suite_page(name)})",
+                ", ".join(f"`{option_of(role)}`" for role in suite.judge_roles) or DASH,
+                ", ".join(f"`{spec.name}`" for spec in suite.metrics if spec.headline) or DASH,
+                ", ".join(f"`{protocol}`" for protocol in suite.info.protocols),
+                suite.info.citation or DASH,
+            )
+        )
+    return table(["suite", "judges", "headline metrics", "protocols", "source"], rows)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Commands
+# --------------------------------------------------------------------------------------------------------------------
+def commands_page() -> str:
+    """Every command with its help, its examples and its options."""
+    context = click.Context(cli, info_name="verism")
+    parts = [COMMANDS_HEAD, help_text(cli)]
+    for name in cli.list_commands(context):
+        parts += command_parts(found(cli, name, context), context, name, 2)
+    return "\n".join(parts)
+
+
+def found(group: click.Group, name: str, context: click.Context) -> click.Command:
+    """A command of a group, loaded."""
+    command = group.get_command(context, name)
+    assert command is not None, name
+    return command.loaded() if isinstance(command, LazyCommand) else command
+
+
+def command_parts(command: click.Command, parent: click.Context, name: str, level: int) -> Iterator[str]:
+    """The sections of a command and of those below it."""
+    context = click.Context(command, info_name=name, parent=parent)
+    usage = re.sub(r"\s+", " ", " ".join([context.command_path, *command.collect_usage_pieces(context)]))
+    yield f"{'#' * level} {context.command_path}\n"
+    yield help_text(command)
+    yield f"```text\n{usage}\n```\n"
+    if isinstance(command, SuiteCommands):
+        yield from suite_command_parts(command, context)
+        return
+    yield from option_tables(command, context)
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            yield from command_parts(found(command, below, context), context, below, level + 1)
+
+
+def suite_command_parts(command: SuiteCommands, context: click.Context) -> Iterator[str]:
+    """What a command that takes a suite first has for every suite, and where the rest is."""
+    for name in command.beside:
+        yield from command_parts(found(command, name, context), context, name, 3)
+    suites = [name for name in command.list_commands(context) if name in SUITES]
+    shared = found(command, suites[0], context)
+    of_the_suite = {f"Options of {suites[0]}", f"Rules of {suites[0]}"}
+    others = [p for p in shared.params if getattr(p, "section", "") not in of_the_suite]
+    yield wrapped(
+        f"Every suite adds [options](../metrics-and-rules.md#options) and [rules](../metrics-and-rules.md#rules) of "
+        f"its own, which `{context.command_path} SUITE --help` lists. For all suites:"
+    )
+    if any(p.name == "rules" for p in shared.params):
+        others += [p for p in shared.params if p.name in ("threshold", "rules")]
+    roles = [p for p in others if isinstance(p, click.Option) and p.hidden and p.name in NEEDS]
+    for parameter in roles:  # hidden for suites that have no use for them
+        parameter.hidden = False
+    yield from option_tables(shared, context, others)
+
+
+def option_tables(
+    command: click.Command, context: click.Context, parameters: Sequence[click.Parameter] | None = None
+) -> Iterator[str]:
+    """Tables of options, a table for each section of the help."""
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.params if parameters is None else parameters:
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        if record is not None:
+            title = getattr(parameter, "section", "Options")
+            sections.setdefault(title, []).append((f"`{record[0].replace(' RANGE', '')}`", prose(record[1])))
+    for title, rows in sections.items():
+        yield table([title.lower(), "meaning"], rows)
+
+
+def help_text(command: click.Command) -> str:
+    """The help of a command: paragraphs, and its examples as blocks of code."""
+    parts = []
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
+        first, _, rest = paragraph.partition("\n")
+        if first.strip() == "\b":
+            lines = textwrap.dedent(rest)
+            kind = "bash" if all(re.match(r"verism |  ", line) for line in lines.splitlines()) else "text"
+            parts.append(f"```{kind}\n{lines}\n```\n")
+        else:
+            parts.append(wrapped(prose(" ".join(paragraph.split()))))
+    return "\n".join(parts)
+
+
+def wrapped(text: str) -> str:
+    """A paragraph in lines of 120 columns, with a line break at its end."""
+    return "\n".join(textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)) + "\n"
+
+
+def remark(match: re.Match[str]) -> str:
+    """What click says of an option in brackets, as sentences.
+
+    >>> re.sub(REMARKS, remark, "Images shown.  [default: 120; x>=0]")
+    'Images shown. Default: 120. At least 0.'
+    """
+    sentences = []
+    for part in match["parts"].split("; "):
+        span = re.fullmatch(r"(?:(?P<low>[-\d.]+)<=?)?x(?:(?P<sign>[<>]=?)(?P<end>[-\d.]+))?", part)
+        if part == "required":
+            sentences.append("Required.")
+        elif part.startswith("default: "):
+            sentences.append(f"Default: {part.removeprefix('default: ')}.")
+        elif span is None:
+            return match[0]
+        elif span["low"] and span["end"]:
+            sentences.append(f"{span['low']} to {span['end']}.")
+        else:
+            words = {"<=": "At most", ">=": "At least", "<": "Below", ">": "Above"}
+            sentences.append(f"{words[span['sign']]} {span['end']}.")
+    return " " + " ".join(sentences)
+
+
+REMARKS = re.compile(r"\s*\[(?P<parts>(?:default: |required|[-\d.]*<?=?x[<>]).*?)\](?=\s|$)")
+
+
+def prose(text: str) -> str:
+    """Text of the terminal as Markdown: commands, options, paths and placeholders as code, nothing as markup."""
+    text = re.sub(r"\s+", " ", REMARKS.sub(remark, text))
+    text = re.sub(r"(?<![\w`<-])(--[a-z][a-z-]+)", r"`\1`", text)
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(p if p.startswith("`") else re.sub(r"([<>*_\[\]])", r"\\\1", p) for p in parts).strip()
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Python
+# --------------------------------------------------------------------------------------------------------------------
+def python_page() -> str:
+    """What is public, each with the first sentence of its docstring; the site shows the docstrings below them."""
+    homes: dict[str, str] = {**verism._HOMES}
+    rows, parts = [], []
+    for name in verism.__all__:
+        value = getattr(verism, name)
+        if inspect.ismodule(value) or name.startswith("__"):
+            continue
+        home = f"{homes.get(name, value.__module__)}.{name}"
+        summary = inspect.cleandoc(value.__doc__ or "").partition("\n")[0]
+        rows.append((f"`verism.{name}`", prose(summary.replace("``", "`"))))
+        parts.append(f"::: {home}\n")
+    return "\n".join([PYTHON_HEAD, table(["name", "what it is"], rows), *parts])
+
+
+def modules_page(title: str, about: str, names: str) -> str:
+    """A page that the site fills with the docstrings of modules.
+
+    Args:
+        title: of the page.
+        about: a paragraph.
+        names: modules, or one package whose public modules are shown.
+    """
+    modules = names.split()
+    if len(modules) == 1:
+        package = importlib.import_module(modules[0])
+        below = pkgutil.walk_packages(package.__path__, f"{modules[0]}.")
+        public = sorted(m.name for m in below if not any(part.startswith("_") for part in m.name.split(".")))
+        modules = [name for name in public if inspect.cleandoc(importlib.import_module(name).__doc__ or "")]
+    parts = [f"## {name}\n\n::: {name}\n    options:\n      show_root_heading: false\n" for name in modules]
+    return "\n".join([f"# {title}\n", wrapped(f"{about} `python docs/generate.py` writes this page."), *parts])
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Files of a run
+# --------------------------------------------------------------------------------------------------------------------
+def manifest_fields() -> str:
+    """The fields of the manifest, as the docstrings of its records have them."""
+    parts = []
+    for title, cls in (("", Manifest), ("settings", RunSettings), ("scoring", Scoring), ("environment", Environment)):
+        rows = [(f"`{title}.{name}`" if title else f"`{name}`", text) for name, text in attributes(cls).items()]
+        parts.append(table(["field", "meaning"], rows))
+    return "\n".join(parts)
+
+
+def attributes(cls: type) -> dict[str, str]:
+    """What the docstring of a class says of its attributes, by name."""
+    _, _, listed = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")
+    listed = textwrap.dedent(listed.partition("\n\n")[0])
+    entries = re.findall(r"^(\w+): (.*(?:\n +.*)*)", listed, flags=re.MULTILINE)
+    return {name: " ".join(text.replace("``", "`").split()) for name, text in entries}
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Terms
+# --------------------------------------------------------------------------------------------------------------------
+def kinds_table() -> str:
+    """Kinds of generators and of judges."""
+    rows = [("generator", "`--model`", f"`{kind}`", prose(text)) for kind, (_, text) in GENERATORS.items()]
+    for role, kinds in JUDGES.items():
+        rows += [(role, f"`{option_of(role)}`", f"`{kind}`", prose(text)) for kind, (_, text) in kinds.items()]
+    return table(["role", "option", "kind", "what it is"], rows)
+
+
+def limits_table() -> str:
+    """Limits and the environment variables that change them."""
     rows = [
         (
             "fixed" if limit.fixed else f"`{limit.variable}`",
@@ -283,16 +576,26 @@ def with_limits(text: str) -> str:
         )
         for limit in LIMITS
     ]
-    return f"{head}<!-- limits -->\n{table(['environment variable', 'default', 'bounds'], rows)}{mark}{tail}"
+    return table(["environment variable", "default", "bounds"], rows)
 
 
 def pages() -> dict[Path, str]:
     """Every page as it would be written."""
+    texts = {
+        path: path.read_text(encoding="utf-8") for path in (EXTENDING, LIMITS_PAGE, README, SUITES_PAGE, FORMATS, TERMS)
+    }
     return {
         PAGE: page(),
-        EXTENDING: with_blocks(EXTENDING.read_text(encoding="utf-8")),
+        COMMANDS: commands_page(),
+        PYTHON: python_page(),
+        **{PYTHON.with_name(name): modules_page(*parts) for name, parts in PYTHON_MODULES.items()},
+        EXTENDING: with_blocks(texts[EXTENDING]),
         TABLES_PAGE: tables_page(),
-        LIMITS_PAGE: with_limits(LIMITS_PAGE.read_text(encoding="utf-8")),
+        LIMITS_PAGE: between(texts[LIMITS_PAGE], "limits", limits_table()),
+        README: between(texts[README], "suites", suites_table("docs/suites/")),
+        SUITES_PAGE: between(between(texts[SUITES_PAGE], "suites", suites_table("")), "details", suites_details()),
+        FORMATS: between(texts[FORMATS], "manifest", manifest_fields()),
+        TERMS: between(texts[TERMS], "kinds", kinds_table()),
     }
 
 

@@ -134,6 +134,7 @@ EXTRAS: Mapping[str, tuple[Call, ...]] = {
     "faces": (imports("cv2"),),
     "ocr": (Call("run text_rendering --model oracle --ocr rapidocr --limit 2 --out runs/ocr", says="report:"),),
     "annotate": (imports("fastapi", "uvicorn", "verism.web_server", "verism.viewer.routes"),),
+    "docs": (imports("zensical", "mkdocstrings", "mkdocstrings_handlers.python"),),
     "heif": (imports("pillow_heif"),),
     "storage": (imports("obstore"),),
     "ray": (Call("run paintskills --model builtin --limit 2 --executor ray --out runs/ray", says="report:"),),

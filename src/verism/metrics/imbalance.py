@@ -280,7 +280,7 @@ def adjusted_prompt_mad(
 
     Args:
         counts: as the judge said, shape (P, 2), two prompts or more.
-        confusion: items of known class, confusion[i][j] of class i that were called j, shape (2, 2), rows not empty.
+        confusion: items of known class, ``confusion[i][j]`` of class i called j, shape (2, 2), rows not empty.
         target: as in ``prompt_mad``.
         divisor: as in ``prompt_mad``.
         seed: as in ``prompt_mad``.
