@@ -480,6 +480,8 @@ def remark(match: re.Match[str]) -> str:
             sentences.append(f"Default: {part.removeprefix('default: ')}.")
         elif span is None:
             return match[0]
+        elif len(span["end"]) > 9:
+            continue  # the largest number that fits: no news
         elif span["low"] and span["end"]:
             sentences.append(f"{span['low']} to {span['end']}.")
         else:
