@@ -12,7 +12,7 @@ import click
 
 from verism.cli.common import put_scores
 from verism.errors import UsageError
-from verism.terminal import Failures, Group, PathType, put_json, say, without_nan
+from verism.terminal import SEED, Failures, Group, PathType, put_json, say, without_nan
 from verism.training.settings import (
     TRAIN_SUITE,
     DetectorConfig,
@@ -21,6 +21,7 @@ from verism.training.settings import (
     GeneratorConfig,
     Interval,
     SceneChoice,
+    SecondLookConfig,
     value_type,
 )
 
@@ -32,6 +33,8 @@ _FLAGS = {
     "minutes": "--minutes",
     "steps": "--steps",
     "epochs": "--epochs",
+    "start": "--start",
+    "held_out": "--held-out",
     "lora_rank": "--lora",
     "batch_size": "--batch",
     "gradient_accumulation": "--accumulate",
@@ -139,6 +142,16 @@ def train() -> None:
 @click.option("--scenes", "scene_dirs", multiple=True, required=True, type=PathType(), help="Rendered scenes.")
 @click.option("--out", required=True, type=PathType(), help="Checkpoint, log, detector.onnx.")
 @_setting_options({"detector": DetectorConfig})
+@click.option(
+    "--painted", type=click.IntRange(0), default=0, show_default=True,
+    help="Train prompts that the built-in generator paints into OUT/painted, to learn from its images as well.",
+)  # fmt: skip
+@click.option("--painted-seed", type=SEED, default=0, show_default=True, help="Of these prompts and images.")
+@click.option(
+    "--second-look", "second", is_flag=True,
+    help="Train the second look into --out instead: class and colour of single objects, cut out. It starts from "
+    "--start (default: builtin), and the next export of the detector in --out takes it in.",
+)  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
 def train_detector(
@@ -146,6 +159,9 @@ def train_detector(
     scene_dirs: tuple[Path, ...],
     out: Path,
     *,
+    painted: int,
+    painted_seed: int,
+    second: bool,
     fresh: bool,
     export_only: bool,
     **options: Any,
@@ -155,16 +171,23 @@ def train_detector(
     \b
     verism scenes render paintskills --split train --limit 6000 --seed 1 --out DATA
     verism train detector --suite paintskills --scenes DATA --out detector --minutes 60
+    verism train detector --start builtin --scenes DATA --painted 2000 --out detector --minutes 30
+    verism train detector --second-look --scenes DATA --out detector --minutes 30
+    verism train detector --export-only --scenes DATA --out detector
     verism run paintskills --images my_pictures --detector builtin:detector/detector.onnx --out runs/mine
     """
     from verism.suites.catalogue import make_suite
     from verism.training.detector import train_and_export
 
-    value = _given(DetectorConfig, options)
+    kind: type[DetectorConfig] | type[SecondLookConfig] = SecondLookConfig if second else DetectorConfig
+    value = _given(kind, options)
     if suites:
         value["classes"] = tuple(dict.fromkeys(label for name in suites for label in make_suite(name, limit=1).classes))
-    config = DetectorConfig(**value, resume=not fresh)
-    put_json(without_nan(train_and_export(scene_dirs, out, config, export_only=export_only, say=say)))
+    config = kind(**value, resume=not fresh)
+    result = train_and_export(
+        scene_dirs, out, config, export_only=export_only, painted=painted, painted_seed=painted_seed, say=say
+    )
+    put_json(without_nan(result))
 
 
 @train.command("embedder")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from verism.errors import UsageError
-from verism.generators.layered import Description, Language, compose
+from verism.generators.layered import Description, Language, compose_with_owners
 from verism.inference import onnx_session
 from verism.records import Request, Result
 
@@ -137,6 +137,17 @@ class BuiltinGenerator:
 
     def paint(self, description: Description) -> np.ndarray:
         """The image of a description, RGB uint8, shape (size, size, 3)."""
+        return self.paint_with_owners(description)[0]
+
+    def paint_with_owners(self, description: Description) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The image of a description, which object each pixel shows, and each object's pixels if nothing hid it.
+
+        Args:
+            description: what to paint.
+
+        Returns:
+            As ``layered.compose_with_owners``.
+        """
         language = self.language
         (scenery,) = self._scenery.run(
             None,
@@ -157,7 +168,20 @@ class BuiltinGenerator:
             )
             figures.append(layers[0])
         stacked = np.stack(figures) if figures else np.zeros((0, 1, 1, 5), dtype=np.float32)
-        return compose(scenery[0], stacked, description.objects, self.size, self.margin)
+        return compose_with_owners(scenery[0], stacked, description.objects, self.size, self.margin)
+
+    def describe_prompts(self, texts: Sequence[str], seeds: Sequence[int]) -> list[Description]:
+        """What the model would paint for some prompts.
+
+        Args:
+            texts: the prompts.
+            seeds: one for each.
+        """
+        described: list[Description] = []
+        for start in range(0, len(texts), self.batch_size):
+            read = [self.language.read(text)[0] for text in texts[start : start + self.batch_size]]
+            described += self.write(read, seeds[start : start + self.batch_size])
+        return described
 
 
 def _draw(logits: np.ndarray, chance: float, temperature: float, top_p: float) -> int:

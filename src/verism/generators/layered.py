@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Description", "Language", "Placed", "compose", "mirrored_text", "words_of"]
+__all__ = ["Description", "Language", "Placed", "compose", "compose_with_owners", "mirrored_text", "words_of"]
 
 PLACES = 96  # steps of x and y across the image
 SIDES = 48  # steps of the logarithm of an object's side
@@ -211,7 +211,23 @@ def compose(
         size: width and height of the image, in pixels.
         margin: side of the square around an object, as a multiple of the object's longer side.
     """
+    return compose_with_owners(scenery, figures, objects, size, margin)[0]
+
+
+def compose_with_owners(
+    scenery: np.ndarray, figures: np.ndarray, objects: Sequence[Placed], size: int, margin: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As ``compose``, and which object each pixel shows.
+
+    Args:
+        scenery, figures, objects, size, margin: as of ``compose``.
+
+    Returns:
+        The image; per pixel 0 for the scenery and k + 1 for object k, where its opacity is at least one half, shape
+        (size, size), uint8; and per object the pixels it would have if nothing hid it, shape (M,).
+    """
     canvas = _resized(scenery, size)
+    owners, alone = np.zeros((size, size), dtype=np.uint8), np.zeros(len(objects), dtype=np.int64)
     bottoms = [
         obj.y + obj.side * margin * (_lowest(figure[..., 3]) - 0.5)
         for figure, obj in zip(figures, objects, strict=True)
@@ -229,7 +245,10 @@ def compose(
         layer = _resized(layer, side)[y0 - top : y1 - top, x0 - left : x1 - left]
         under = canvas[y0:y1, x0:x1] * (1 - layer[..., 4:5])
         canvas[y0:y1, x0:x1] = layer[..., :3] + under * (1 - layer[..., 3:4])
-    return np.asarray(np.clip(np.round(canvas * 255), 0, 255), dtype=np.uint8)
+        opaque = layer[..., 3] >= 0.5
+        owners[y0:y1, x0:x1][opaque] = k + 1
+        alone[k] = opaque.sum()
+    return np.asarray(np.clip(np.round(canvas * 255), 0, 255), dtype=np.uint8), owners, alone
 
 
 def _lowest(opacity: np.ndarray) -> float:

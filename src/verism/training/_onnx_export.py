@@ -15,7 +15,7 @@ from verism.files import write_whole
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["OnnxInterface", "write_onnx"]
+__all__ = ["OnnxInterface", "read_onnx", "write_onnx"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +82,26 @@ def write_onnx(
     onnx.checker.check_model(proto)
     write_whole(path, proto.SerializeToString())
     return path
+
+
+def read_onnx(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Weights by name, and the metadata, of a network's ONNX file.
+
+    Args:
+        content: the file.
+
+    Raises:
+        ValueError: no ONNX file.
+    """
+    onnx = require("onnx", extra="train", purpose="reading the weights of an ONNX file")
+    import torch
+
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as err:  # protobuf's own errors share no public base class
+        raise ValueError(f"no ONNX file: {err}") from err
+    weights = {i.name: torch.from_numpy(onnx.numpy_helper.to_array(i).copy()) for i in model.graph.initializer}
+    return weights, {each.key: each.value for each in model.metadata_props}
 
 
 _LARGE = 1_024  # numbers of a weight from which on half its size is worth a node

@@ -7,6 +7,7 @@ is what is shipped.
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,21 +19,27 @@ import numpy as np
 
 from verism.errors import UsageError, require
 from verism.files import write_whole
-from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector
+from verism.judges.detection.builtin import (
+    OUTPUTS,
+    SECOND_LOOK,
+    SECOND_LOOK_WEIGHT,
+    BuiltinDetector,
+    detector_file,
+)
 from verism.judges.detection.decode import Found, decode
+from verism.training import second_look
 from verism.training._checkpoints import Header, averaged_weights, read_header
-from verism.training._onnx_export import OnnxInterface, write_onnx
+from verism.training._onnx_export import OnnxInterface, read_onnx, write_onnx
 from verism.training._replicas import NetworkLearner, averaged_network, channels_last
 from verism.training.detector_evaluation import (
     calibrate_threshold,
     detect_all,
     evaluate_detections,
-    evaluate_detector,
     fit_score_calibration,
 )
 from verism.training.loop import Hooks, Log, fit, log_to
 from verism.training.scene_arrays import SceneArrays, load_scene_arrays, split_held_out
-from verism.training.settings import DetectorConfig
+from verism.training.settings import DetectorConfig, SecondLookConfig
 
 if TYPE_CHECKING:
     import torch
@@ -102,14 +109,21 @@ def train_detector(
     )  # fmt: skip
     torch.manual_seed(config.seed)
     network = DetectorNetwork(len(config.classes), len(config.colors), width=config.width)
+    augment, begun = config.augment, 0.0
+    if config.start is not None:
+        # What is known need not be learnt on small collages, and fewer large ones do.
+        augment, begun = None if augment is None else replace(augment, small_until=0.0), 0.5
+        if not (config.resume and (out / CHECKPOINT).is_file()):
+            _start(network, config, arrays)
 
     def loss(net: Any, indices: np.ndarray, rng: np.random.Generator, done: float) -> Mapping[str, torch.Tensor]:
-        if config.augment is None:
+        if augment is None:
             pixels, targets = plain_batch(arrays, indices.tolist())
         else:
             # Collages teach classes fast; towards the end images look like those the detector is for.
-            now = replace(config.augment, collage=config.augment.collage * (1 - 0.75 * done))
-            pixels, targets = varied_batch(arrays, indices.tolist(), rng, now, small=done < config.augment.small_until)
+            passed = begun + (1 - begun) * done
+            now = replace(augment, collage=augment.collage * (1 - 0.75 * passed))
+            pixels, targets = varied_batch(arrays, indices.tolist(), rng, now, small=done < augment.small_until)
         with torch.autocast(learner.device.type, torch.bfloat16):
             maps = net(pixels.to(learner.device))
         return losses(maps, targets.to(learner.device))
@@ -132,6 +146,41 @@ def train_detector(
     )
     fit(learner, config, hooks, checkpoint=out / CHECKPOINT, settings=asdict(settings))
     return out / CHECKPOINT
+
+
+def _start(network: Any, config: DetectorConfig, arrays: SceneArrays) -> None:
+    """Weights of ``config.start``, with normalisations that fit the images of this training.
+
+    Raises:
+        UsageError: no detector of ours, or one of another width.
+    """
+    import torch
+
+    from verism.training.detector_augmentation import plain_batch, varied_batch
+    from verism.training.detector_network import settle, start_from
+
+    content = detector_file(None if config.start == "builtin" else config.start)
+    try:
+        weights, properties = read_onnx(content)
+        known = json.loads(properties["classes"]), json.loads(properties["colors"])
+        rows = [known[0].index(c) if c in known[0] else None for c in config.classes]
+        rows += [len(known[0]) + known[1].index(c) if c in known[1] else None for c in config.colors]
+        start_from(network, weights, rows)
+    except (KeyError, ValueError) as err:
+        raise UsageError(
+            f"training cannot start from {config.start}: it is no detector of width {config.width:g} ({err})"
+        ) from err
+    rng = np.random.default_rng([config.seed, 2])
+    batches = []
+    for _ in range(16):
+        chosen = rng.integers(len(arrays), size=16).tolist()
+        if config.augment is None:
+            batches.append(plain_batch(arrays, chosen)[0])
+        else:
+            now = replace(config.augment, collage=config.augment.collage / 2)
+            batches.append(varied_batch(arrays, chosen, rng, now)[0])
+    with torch.no_grad():
+        settle(network, batches)
 
 
 def _measured(network: Any, arrays: SceneArrays, config: DetectorConfig) -> dict[str, Any]:
@@ -180,6 +229,8 @@ def export_onnx(
     threshold: float = 0.5,
     score_scale: float = 1.0,
     score_shift: float = 0.0,
+    second_look: bytes | None = None,
+    second_look_weight: float = 0.5,
 ) -> Path:
     """Write the averaged weights of a checkpoint as the file that ``BuiltinDetector`` runs.
 
@@ -190,6 +241,8 @@ def export_onnx(
         threshold: score threshold, in [0, 1], see ``calibrate_threshold``.
         score_scale: factor of the objectness logits, see ``fit_score_calibration``.
         score_shift: offset of the objectness logits, see ``fit_score_calibration``.
+        second_look: ONNX file of the second look, see ``second_look.export_onnx``; None: there is none.
+        second_look_weight: its weight in the average, in [0, 1].
 
     Returns:
         ``path``.
@@ -214,6 +267,11 @@ def export_onnx(
         "threshold": str(threshold),
         "card": json.dumps(card),
     }
+    if second_look is not None:
+        properties |= {
+            SECOND_LOOK: base64.b64encode(second_look).decode(),
+            SECOND_LOOK_WEIGHT: str(second_look_weight),
+        }
     interface = OnnxInterface(inputs=("pixels",), outputs=OUTPUTS, shapes={"pixels": {0: batch}})
     return write_onnx(path, model, (example,), interface, properties)
 
@@ -221,7 +279,8 @@ def export_onnx(
 def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int | None = None) -> dict[str, Any]:
     """Export a trained checkpoint with calibrated scores and threshold, and measure it.
 
-    Writes ``detector.onnx`` and ``evaluation.json`` into ``out``.
+    Writes ``detector.onnx`` and ``evaluation.json`` into ``out``. A second look that was trained into ``out`` becomes
+    part of the file.
 
     Args:
         out: folder of the training.
@@ -234,21 +293,31 @@ def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int |
     """
     path = out / "detector.onnx"
     checkpoint = out / CHECKPOINT
+    look = None
+    if (out / second_look.CHECKPOINT).is_file():
+        look = second_look.export_onnx(out / second_look.CHECKPOINT, out / "second_look.onnx").read_bytes()
     export_onnx(checkpoint, path)
     scale, shift = fit_score_calibration(detect_all(BuiltinDetector(path, threads=threads), held_out), held_out)
-    export_onnx(checkpoint, path, score_scale=scale, score_shift=shift)
-    threshold = calibrate_threshold(detect_all(BuiltinDetector(path, threads=threads), held_out), held_out)
-    result: dict[str, Any] = {"score_scale": scale, "score_shift": shift, "threshold": threshold}
+    calibrated: dict[str, Any] = {"score_scale": scale, "score_shift": shift, "second_look": look}
+    export_onnx(checkpoint, path, **calibrated)
     detector = BuiltinDetector(path, threads=threads)
+    found = detect_all(detector, held_out)
+    threshold = calibrate_threshold(found, held_out)
+    result: dict[str, Any] = {"score_scale": scale, "score_shift": shift, "threshold": threshold}
     for name, arrays in (("held_out", held_out), ("val", val)):
         if len(arrays):
             started = time.monotonic()
-            result[name] = evaluate_detector(detector, arrays, threshold)
-            result[name]["pictures_per_s"] = round(len(arrays) / (time.monotonic() - started), 1)
+            if name == "val":
+                found = detect_all(detector, arrays)
+            result[name] = evaluate_detections(
+                found, arrays, threshold, classes=detector.classes, colors=detector.colors
+            )
+            if name == "val":
+                result[name]["pictures_per_s"] = round(len(arrays) / (time.monotonic() - started), 1)
     keys = ("pictures", "exact_set", "exact_count", "single_class", "color", "ap50")
     card = {name: {k: result[name][k] for k in keys} for name in ("held_out", "val") if name in result}
     card = json.loads(json.dumps(card).replace("NaN", "null"))
-    export_onnx(checkpoint, path, card, threshold=threshold, score_scale=scale, score_shift=shift)
+    export_onnx(checkpoint, path, card, threshold=threshold, **calibrated)
     text = json.dumps(result, indent=1).replace("NaN", "null")
     write_whole(out / "evaluation.json", text)
     return result
@@ -257,10 +326,12 @@ def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int |
 def train_and_export(
     scenes: Sequence[Path],
     out: Path,
-    config: DetectorConfig,
+    config: DetectorConfig | SecondLookConfig,
     *,
     cache: Path | None = None,
     export_only: bool = False,
+    painted: int = 0,
+    painted_seed: int = 0,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Train on the scenes of some folders, calibrate, export to ``out/detector.onnx``, measure.
@@ -268,21 +339,28 @@ def train_and_export(
     Args:
         scenes: data set folders; those still being rendered are taken up once complete.
         out: folder of the training, made if missing.
-        config: the settings.
+        config: the settings; those of a second look train that into ``out``, and the export is left to the detector.
         cache: folder of the decoded images; ``out/cache`` if None.
         export_only: export and measure the checkpoint of ``out`` as it is.
+        painted: train prompts that the built-in generator paints into ``out/painted``, to learn from as well.
+        painted_seed: seed of these.
         say: receives progress, a line at a time.
 
     Returns:
         What ``finish`` measured, also in ``out/evaluation.json``. Scenes of the split ``val`` in the folders are never
-        learnt from; if there are any, the result says how well the detector does on them.
+        learnt from; if there are any, the result says how well the detector does on them. Of a second look alone, its
+        checkpoint.
 
     Raises:
         UsageError: nothing to learn from, or neither steps nor minutes.
     """
-    if export_only:
+    if export_only and isinstance(config, DetectorConfig):
         kept, _ = _read_settings(out / CHECKPOINT)
         config = replace(config, classes=kept.classes, colors=kept.colors)
+    if painted:
+        from verism.training.painted_scenes import paint_train_scenes
+
+        scenes = [*scenes, paint_train_scenes(out / "painted", count=painted, seed=painted_seed, say=say)]
 
     def load() -> SceneArrays:
         return load_scene_arrays(
@@ -299,13 +377,18 @@ def train_and_export(
         else:
             say(json.dumps({k: v for k, v in line.items() if k != "settings"}))
 
+    def learn() -> SceneArrays:
+        return split_held_out(load().of_split("train"), config.held_out)[0]
+
     arrays = load()
     if not export_only:
-        learn, calibration = split_held_out(arrays.of_split("train"), config.held_out)
-        train_detector(
-            learn, config, out=out, validation=calibration, log=progress,
-            refresh=lambda: split_held_out(load().of_split("train"), config.held_out)[0],
-        )  # fmt: skip
+        learnt, calibration = split_held_out(arrays.of_split("train"), config.held_out)
+        if isinstance(config, SecondLookConfig):
+            made = second_look.train_second_look(
+                learnt, config, out=out, validation=calibration, log=progress, refresh=learn
+            )
+            return {"second_look": str(made)}
+        train_detector(learnt, config, out=out, validation=calibration, log=progress, refresh=learn)
         arrays = load()
     _, calibration = split_held_out(arrays.of_split("train"), config.held_out)
     return finish(out, calibration, arrays.of_split("val"), threads=config.workers)

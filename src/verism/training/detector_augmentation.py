@@ -10,18 +10,22 @@ Imports torch: load it on use only.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageFilter
 from torch import Tensor
 
+from verism.judges.detection.decode import box_iou
+from verism.judges.detection.second_look import crop
 from verism.training.detector_network import BatchTargets
-from verism.training.scene_arrays import SceneArrays, Target
+from verism.training.scene_arrays import SceneArrays, Target, extent
 from verism.training.settings import AugmentConfig
 
-__all__ = ["plain_batch", "varied_batch"]
+__all__ = ["compressed", "pasted", "plain_batch", "varied_batch", "varied_object"]
 
 
 def _to_targets(targets: Sequence[Target]) -> BatchTargets:
@@ -60,13 +64,70 @@ def varied_batch(
             pixels, target = _collage(arrays, int(i), rng, len(pixels) // 2, 2)
         elif rng.random() < options.collage:
             pixels, target = _collage(arrays, int(i), rng, len(pixels), 3 if rng.random() < 0.7 else 2)
+        elif arrays.cut_outs and rng.random() < options.paste:
+            pixels, target = pasted(arrays, int(i), rng)
         image, target = _moved(Image.fromarray(pixels), target, rng, options)
         if rng.random() < options.coarse:
             image = _coarser(image, rng)
         image = _recolored(image, bool((target.colors >= 0).any()), rng, options)
-        images.append(_disturbed(image, rng, options))
+        images.append(_disturbed(_softer(image, rng, options), rng, options))
         targets.append(target)
     return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2), _to_targets(targets)
+
+
+def varied_object(
+    arrays: SceneArrays, index: int, number: int, rng: np.random.Generator, options: AugmentConfig, size: int
+) -> np.ndarray:
+    """A crop of one object, varied, as a second look sees it: (size, size, 3), uint8.
+
+    The box is a little off, as a detector's is, and other objects may lie over the object.
+
+    Args:
+        arrays: images.
+        index: of the image.
+        number: of the object in the image.
+        rng: source of every choice.
+        options: how it is varied; zoom and collages are none of its matter.
+        size: side of the crop in pixels.
+    """
+    pixels, target = arrays.images[index], arrays.targets[index]
+    if arrays.cut_outs and rng.random() < options.paste:
+        pixels, target = pasted(arrays, index, rng)
+    x0, y0, x1, y1 = target.boxes[number].tolist()
+    x, y = (x0 + x1) / 2, (y0 + y1) / 2
+    half_x, half_y = ((b - a) / 2 * float(np.exp(rng.normal(0, 0.06))) for a, b in ((x0, x1), (y0, y1)))
+    x, y = x + rng.normal(0, 0.05) * half_x * 2, y + rng.normal(0, 0.05) * half_y * 2
+    if rng.random() < 0.4:
+        # Many crops show the object as small ones look: with fewer pixels than the crop has.
+        longer = max(half_x, half_y) * 2
+        pixels, (x, y, half_x, half_y) = _shrunk(pixels, (x, y, half_x, half_y), rng.uniform(18, 60) / longer)
+    image = Image.fromarray(crop(pixels, (x - half_x, y - half_y, x + half_x, y + half_y), size))
+    if rng.random() < options.flip:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    image = _recolored(image, bool(target.colors[number] >= 0), rng, options)
+    return _disturbed(_softer(image, rng, options), rng, replace(options, patch=0.0))
+
+
+def _shrunk(
+    pixels: np.ndarray, box: tuple[float, float, float, float], scale: float
+) -> tuple[np.ndarray, tuple[float, float, float, float]]:
+    """An image made smaller, and a box (centre and half sides) with it; as they are if that would enlarge them."""
+    if scale >= 1:
+        return pixels, box
+    height, width = pixels.shape[:2]
+    shape = max(8, round(width * scale)), max(8, round(height * scale))
+    small = Image.fromarray(pixels).resize(shape, Image.Resampling.BILINEAR)
+    across, down = shape[0] / width, shape[1] / height
+    return np.asarray(small), (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
+
+
+def _softer(image: Image.Image, rng: np.random.Generator, options: AugmentConfig) -> Image.Image:
+    """Blurred, then compressed."""
+    if options.blur and rng.random() < options.blur:
+        image = image.filter(ImageFilter.GaussianBlur(float(rng.uniform(0.4, 1.8))))
+    if options.jpeg and rng.random() < options.jpeg:
+        image = compressed(image, int(rng.integers(25, 91)))
+    return image
 
 
 def _collage(
@@ -119,6 +180,130 @@ def _window(
     shown = np.prod(inside[:, 2:] - inside[:, :2], axis=1)
     share = shown / np.maximum(np.prod(target.boxes[:, 2:] - target.boxes[:, :2], axis=1), 1e-6)
     return (x, y, x + side, y + side), np.flatnonzero(share > 0.5)
+
+
+_SIDES = (0.11, 0.5)  # longer side of a pasted object, as a share of the image
+_LARGER = 1.5  # and by how much it may be enlarged: more would be blurred
+_LEAST_VISIBLE = 0.4  # of every object; of what is hidden more than that, nothing is asked
+_MOST_ALIKE = 0.7  # IoU of two boxes above which they could not be told apart
+
+
+def pasted(arrays: SceneArrays, index: int, rng: np.random.Generator) -> tuple[np.ndarray, Target]:
+    """An image with one to three objects of other images pasted in, in front of its own or behind them.
+
+    Args:
+        arrays: images, with masks.
+        index: of the image. Without a mask it is returned as it is.
+        rng: source of every choice.
+
+    Returns:
+        Pixels and target; boxes are those of what is visible.
+    """
+    pixels, target = arrays.images[index], arrays.targets[index]
+    assert arrays.masks is not None
+    owner = np.array(arrays.masks[index], dtype=np.uint8)
+    if len(target.labels) and not owner.any():
+        return pixels, target
+    pixels = np.array(pixels)
+    labels, colors = target.labels.tolist(), target.colors.tolist()
+    whole = np.bincount(owner.ravel(), minlength=len(labels) + 1)[1:].tolist()
+    boxes = [tuple(box) for box in target.boxes.tolist()]
+    kinds = sorted(arrays.cut_outs)
+    kind = labels[int(rng.integers(len(labels)))] if labels and rng.random() < 0.5 else None
+    if kind not in arrays.cut_outs:
+        kind = None
+    for _ in range(int(rng.integers(1, 4))):
+        sources = arrays.cut_outs[kinds[int(rng.integers(len(kinds)))] if kind is None else kind]
+        source, number = sources[int(rng.integers(len(sources)))]
+        if not (arrays.masks[source] == number + 1).any():
+            continue
+        patch, opacity = _cut_out(arrays, source, number, rng)
+        place = _place(opacity.shape, boxes, len(pixels), rng)
+        result = _laid_over(pixels, owner, patch, opacity, place, behind=rng.random() < 0.35, number=len(labels) + 1)
+        if result is None:
+            continue
+        new_pixels, new_owner, size = result
+        areas = np.bincount(new_owner.ravel(), minlength=len(labels) + 2)[1:]
+        if (areas < _LEAST_VISIBLE * np.array([*whole, size])).any():
+            continue
+        new_boxes = [extent(new_owner == k + 1) for k in range(len(labels) + 1)]
+        overlap = box_iou(np.array(new_boxes), np.array(new_boxes)) - np.eye(len(new_boxes))
+        if overlap.max() > _MOST_ALIKE:
+            continue
+        pixels, owner, boxes = new_pixels, new_owner, new_boxes
+        whole.append(size)
+        labels.append(int(arrays.targets[source].labels[number]))
+        colors.append(int(arrays.targets[source].colors[number]))
+    return pixels, Target(
+        boxes=np.array(boxes, dtype=np.float32).reshape(-1, 4),
+        labels=np.array(labels, dtype=np.int64),
+        colors=np.array(colors, dtype=np.int64),
+    )
+
+
+def _cut_out(arrays: SceneArrays, source: int, number: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """An object at a size of its own: RGB (h, w, 3) and opacity (h, w) in [0, 1], float32."""
+    assert arrays.masks is not None
+    own = arrays.masks[source] == number + 1
+    x0, y0, x1, y1 = (int(v) for v in extent(own))
+    patch = Image.fromarray(np.ascontiguousarray(arrays.images[source][y0:y1, x0:x1]))
+    opacity = Image.fromarray(own[y0:y1, x0:x1].astype(np.uint8) * 255)
+    longer, size = max(x1 - x0, y1 - y0), len(own)
+    high = min(_SIDES[1] * size, longer * _LARGER)
+    low = min(_SIDES[0] * size, high)
+    scale = float(np.exp(rng.uniform(np.log(low), np.log(high)))) / longer
+    shape = (max(2, round((x1 - x0) * scale)), max(2, round((y1 - y0) * scale)))
+    if rng.random() < 0.3:
+        patch, opacity = (p.transpose(Image.Transpose.FLIP_LEFT_RIGHT) for p in (patch, opacity))
+    patch, opacity = (p.resize(shape, Image.Resampling.BILINEAR) for p in (patch, opacity))
+    light = rng.uniform(0.85, 1.15)
+    return np.asarray(patch, dtype=np.float32) * np.float32(light), np.asarray(opacity, dtype=np.float32) / 255
+
+
+def _place(
+    shape: tuple[int, ...], boxes: Sequence[tuple[float, ...]], size: int, rng: np.random.Generator
+) -> tuple[int, int]:
+    """Upper left corner of a pasted object: beside an object and over part of it, or anywhere."""
+    height, width = shape
+    if boxes and rng.random() < 0.5:
+        x0, y0, x1, y1 = boxes[int(rng.integers(len(boxes)))]
+        angle, reach = rng.uniform(0, 2 * np.pi), rng.uniform(0.45, 1.05)
+        left = (x0 + x1) / 2 + np.cos(angle) * reach * (x1 - x0 + width) / 2 - width / 2
+        top = (y0 + y1) / 2 + np.sin(angle) * reach * (y1 - y0 + height) / 2 - height / 2
+    else:
+        left, top = rng.uniform(0, max(size - width, 1)), rng.uniform(0, max(size - height, 1))
+    return int(np.clip(left, 0, max(size - width, 0))), int(np.clip(top, 0, max(size - height, 0)))
+
+
+def _laid_over(
+    pixels: np.ndarray, owner: np.ndarray, patch: np.ndarray, opacity: np.ndarray, place: tuple[int, int],
+    *, behind: bool, number: int,
+) -> tuple[np.ndarray, np.ndarray, int] | None:  # fmt: skip
+    """Pixels and owners with a patch in place, and how many pixels the patch would have alone; None if it is lost."""
+    left, top = place
+    height, width = opacity.shape
+    rows, columns = slice(top, min(top + height, len(pixels))), slice(left, min(left + width, len(pixels)))
+    opacity = opacity[: rows.stop - top, : columns.stop - left]
+    patch = patch[: rows.stop - top, : columns.stop - left]
+    size = int((opacity >= 0.5).sum())
+    if behind:
+        opacity = np.where(owner[rows, columns] > 0, 0, opacity)
+    if not size or not (opacity >= 0.5).any():
+        return None
+    under = pixels[rows, columns].astype(np.float32)
+    pixels, owner = pixels.copy(), owner.copy()
+    mixed = under + (patch - under) * opacity[..., None]
+    pixels[rows, columns] = np.clip(np.rint(mixed), 0, 255).astype(np.uint8)
+    owner[rows, columns] = np.where(opacity >= 0.5, number, owner[rows, columns])
+    return pixels, owner, size
+
+
+def compressed(image: Image.Image, quality: int) -> Image.Image:
+    """The image after JPEG of this quality, 1 to 95."""
+    stored = io.BytesIO()
+    image.save(stored, "JPEG", quality=quality)
+    with Image.open(stored) as opened:
+        return opened.convert("RGB")
 
 
 def _moved(

@@ -12,13 +12,27 @@ Imports torch: load it on use only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["STRIDE", "BatchTargets", "DetectorNetwork", "Exported", "Maps", "cell_boxes", "losses"]
+__all__ = [
+    "STRIDE",
+    "BatchTargets",
+    "DetectorNetwork",
+    "Exported",
+    "ExportedSecondLook",
+    "Maps",
+    "SecondLookNetwork",
+    "cell_boxes",
+    "losses",
+    "settle",
+    "start_from",
+    "start_trunk",
+]
 
 STRIDE = 8
 """Side of a cell in pixels."""
@@ -60,6 +74,31 @@ class _Block(nn.Module):
         return F.relu(x + self.second(self.first(x)), inplace=True)
 
 
+def _channels(width: float) -> list[int]:
+    return [max(8, round(c * width / 8) * 8) for c in _CHANNELS]
+
+
+def _trunk(channels: Sequence[int]) -> tuple[_Conv, nn.ModuleList]:
+    """Stem and stages, down to 1/32 of the image."""
+    stages = nn.ModuleList()
+    for i, (c, depth) in enumerate(zip(channels, _DEPTHS, strict=True)):
+        down = [_Conv(channels[i - 1], c, stride=2)] if i else []
+        stages.append(nn.Sequential(*down, *(_Block(c) for _ in range(depth))))
+    return _Conv(3 * _SHUFFLE**2, channels[0]), stages
+
+
+def _levels(stem: nn.Module, stages: nn.ModuleList, pixels: Tensor) -> list[Tensor]:
+    """What each stage makes of images (B, 3, S, S), values 0 to 255."""
+    x = (pixels.float() - 127.5) / 64
+    x = F.pixel_unshuffle(x, _SHUFFLE).contiguous(memory_format=torch.channels_last)
+    x = stem(x)
+    levels: list[Tensor] = []
+    for stage in stages:
+        x = stage(x)
+        levels.append(x)
+    return levels
+
+
 @dataclass(frozen=True, eq=False)
 class Maps:
     """Raw outputs per cell, float32: C classes, K colours.
@@ -88,13 +127,9 @@ class DetectorNetwork(nn.Module):
     def __init__(self, n_classes: int, n_colors: int, *, width: float = 1.0) -> None:
         super().__init__()
         self.n_classes, self.n_colors = n_classes, n_colors
-        channels = [max(8, round(c * width / 8) * 8) for c in _CHANNELS]
+        channels = _channels(width)
         neck = max(8, round(_NECK * width / 8) * 8)
-        self.stem = _Conv(3 * _SHUFFLE**2, channels[0])
-        self.stages = nn.ModuleList()
-        for i, (c, depth) in enumerate(zip(channels, _DEPTHS, strict=True)):
-            down = [_Conv(channels[i - 1], c, stride=2)] if i else []
-            self.stages.append(nn.Sequential(*down, *(_Block(c) for _ in range(depth))))
+        self.stem, self.stages = _trunk(channels)
         self.lateral = nn.ModuleList(nn.Conv2d(c, neck, 1) for c in channels[1:])
         self.smooth = _Conv(neck, neck)
         self.where = _Conv(neck, neck)
@@ -107,13 +142,7 @@ class DetectorNetwork(nn.Module):
 
     def forward(self, pixels: Tensor) -> Maps:
         """Maps of images (B, 3, S, S), RGB, values 0 to 255, S a multiple of 32."""
-        x = (pixels.float() - 127.5) / 64
-        x = F.pixel_unshuffle(x, _SHUFFLE).contiguous(memory_format=torch.channels_last)
-        x = self.stem(x)
-        levels: list[Tensor] = []
-        for stage in self.stages:
-            x = stage(x)
-            levels.append(x)
+        levels = _levels(self.stem, self.stages, pixels)
         up = self.lateral[2](levels[3])
         up = self.lateral[1](levels[2]) + F.interpolate(up, scale_factor=2.0, mode="nearest")
         up = self.lateral[0](levels[1]) + F.interpolate(up, scale_factor=2.0, mode="nearest")
@@ -128,6 +157,112 @@ class DetectorNetwork(nn.Module):
             classes=what[:, : self.n_classes],
             colors=what[:, self.n_classes :],
         )
+
+
+def start_from(network: DetectorNetwork, weights: Mapping[str, Tensor], outputs: Sequence[int | None]) -> None:
+    """Take the weights of a detector's ONNX file, in which normalisation is folded into the convolutions.
+
+    The network then answers as the file does in evaluation mode; ``settle`` makes it trainable.
+
+    Args:
+        network: of the same width; changed in place.
+        weights: by the names of the ONNX file.
+        outputs: per class, then per colour of the network, the row of the file's last layer that knows it; None where
+            there is none, and what is drawn at random stays.
+
+    Raises:
+        KeyError: a layer is missing there.
+        ValueError: a layer is of another shape there; the message names it.
+    """
+    _take_folded(network, weights)
+    with torch.no_grad():
+        for name, conv in network.named_modules():
+            if isinstance(conv, nn.Conv2d) and conv.bias is not None and conv is not network.what_out:
+                _take(conv.weight, weights, f"network.{name}.weight")
+                _take(conv.bias, weights, f"network.{name}.bias")
+        for own, row in enumerate(outputs):
+            if row is not None:
+                for parameter, kind in ((network.what_out.weight, "weight"), (network.what_out.bias, "bias")):
+                    assert parameter is not None
+                    parameter[own] = weights[f"network.what_out.{kind}"][row]
+
+
+def start_trunk(network: SecondLookNetwork, weights: Mapping[str, Tensor]) -> None:
+    """Take the trunk of a detector's ONNX file for a second look; see ``start_from``.
+
+    Args:
+        network: of the same width; changed in place.
+        weights: by the names of the ONNX file.
+
+    Raises:
+        KeyError, ValueError: as ``start_from``.
+    """
+    _take_folded(network, weights)
+
+
+def _take_folded(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Convolutions and biases of all ``_Conv``; their normalisations add the bias and do nothing else."""
+    with torch.no_grad():
+        for name, module in network.named_modules():
+            if isinstance(module, _Conv):
+                conv, norm = module[0], module[1]
+                assert isinstance(conv, nn.Conv2d)
+                assert isinstance(norm, nn.BatchNorm2d)
+                _take(conv.weight, weights, f"network.{name}.0.weight")
+                _take(norm.bias, weights, f"network.{name}.0.weight_bias")
+                norm.weight.fill_(1.0)
+                norm.running_mean.zero_()  # type: ignore[union-attr]
+                norm.running_var.fill_(1.0 - norm.eps)  # type: ignore[union-attr]
+
+
+def _take(parameter: Tensor, weights: Mapping[str, Tensor], name: str) -> None:
+    if weights[name].shape != parameter.shape:
+        raise ValueError(f"{name} is {tuple(weights[name].shape)} there and {tuple(parameter.shape)} here")
+    parameter.copy_(weights[name])
+
+
+def settle(network: nn.Module, batches: Iterable[Tensor]) -> None:
+    """Give every normalisation the mean and variance of what it sees, without changing what the network answers.
+
+    Folding loses them, and training from a folded file needs them. Convolutions are scaled to outputs of variance 1.
+
+    Args:
+        network: its normalisations do nothing but add a bias, as ``start_from`` leaves them; changed in place.
+        batches: images as the training shows them, each (B, 3, S, S).
+    """
+    sums: dict[nn.BatchNorm2d, list[Tensor]] = {}
+
+    def watch(norm: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        x = inputs[0].double().transpose(0, 1).flatten(1)
+        new = torch.stack([torch.full_like(x[:, 0], x.shape[1]), x.sum(1), (x**2).sum(1)])
+        assert isinstance(norm, nn.BatchNorm2d)
+        sums.setdefault(norm, []).append(new)
+
+    norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+    hooks = [norm.register_forward_pre_hook(watch) for norm in norms]
+    trained = network.training
+    network.eval()
+    with torch.no_grad():
+        for batch in batches:
+            network(batch)
+        for hook in hooks:
+            hook.remove()
+        for module in network.modules():
+            if not isinstance(module, _Conv):
+                continue
+            conv, norm = module[0], module[1]
+            assert isinstance(conv, nn.Conv2d)
+            assert isinstance(norm, nn.BatchNorm2d)
+            count, total, squares = torch.stack(sums[norm]).sum(0)
+            mean = total / count
+            variance = (squares / count - mean**2).clamp(min=1e-12)
+            spread = variance.sqrt()
+            conv.weight /= spread.to(conv.weight.dtype)[:, None, None, None]
+            norm.running_mean.copy_(mean / spread)  # type: ignore[union-attr]
+            norm.running_var.fill_(1.0)  # type: ignore[union-attr]
+            norm.weight.copy_(spread * math.sqrt(1.0 + norm.eps))
+            norm.bias += mean.to(norm.bias.dtype)
+    network.train(trained)
 
 
 def cell_boxes(distances: Tensor) -> Tensor:
@@ -159,6 +294,49 @@ class Exported(nn.Module):
         peaks = torch.where(scores == highest, scores, torch.zeros_like(scores))
         boxes = cell_boxes(maps.distances).clamp(0.0, size)
         return peaks, maps.classes.softmax(1), boxes, maps.colors.softmax(1)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The second look
+# --------------------------------------------------------------------------------------------------------------------
+class SecondLookNetwork(nn.Module):
+    """Class and colour of the one object that a crop shows: the detector's trunk, and one answer for all of it.
+
+    Args:
+        n_classes, n_colors: at least 1 class; 0 colours is fine.
+        width: of the detector whose trunk it is.
+    """
+
+    def __init__(self, n_classes: int, n_colors: int, *, width: float = 1.0) -> None:
+        super().__init__()
+        self.n_classes = n_classes
+        channels = _channels(width)
+        self.stem, self.stages = _trunk(channels)
+        self.out = nn.Linear(channels[2] + 2 * channels[3], n_classes + n_colors)
+        nn.init.normal_(self.out.weight, std=0.01)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of classes (B, C) and colours (B, K), float32, of crops (B, 3, S, S), values 0 to 255."""
+        levels = _levels(self.stem, self.stages, pixels)
+        pooled = [levels[2].mean((2, 3)), levels[3].mean((2, 3)), levels[3].amax((2, 3))]
+        # As in the detector: bfloat16 is too coarse for probabilities.
+        with torch.autocast(pixels.device.type, enabled=False):
+            out = self.out(torch.cat(pooled, 1).float())
+        return out[:, : self.n_classes], out[:, self.n_classes :]
+
+
+class ExportedSecondLook(nn.Module):
+    """The second look as its ONNX file holds it: crops in, what ``judges.detection.second_look`` reads out."""
+
+    def __init__(self, network: SecondLookNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities of classes (B, C) and colours (B, K) of uint8 crops (B, S, S, 3)."""
+        classes, colors = self.network(pixels.permute(0, 3, 1, 2))
+        return classes.softmax(1), colors.softmax(1)
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from verism.judges.detection.builtin import detector_file, letterbox
 from verism.judges.embedding.embedder_files import IMAGES, OUTPUTS, TEXTS, ImageTower, TextTower
 from verism.judges.embedding.vocabulary import LONGEST, Vocabulary
 from verism.training._checkpoints import Header, averaged_weights, read_header
-from verism.training._onnx_export import OnnxInterface, write_onnx
+from verism.training._onnx_export import OnnxInterface, read_onnx, write_onnx
 from verism.training._replicas import NetworkLearner, averaged_network
 from verism.training.embedder_examples import COLORS, GARMENTS, Examples, Facts, load_examples, render_examples
 from verism.training.embedder_texts import Claim, fit_of, spoilt, true_claim, vocabulary, worded
@@ -336,15 +336,6 @@ class _Settings:
         )  # fmt: skip
 
 
-def _trunk_weights(detector: Path | None) -> dict[str, torch.Tensor]:
-    """Weights of a detector's ONNX file by name."""
-    onnx = require("onnx", extra="train", purpose="reading the detector's trunk")
-    import torch
-
-    model = onnx.load_model_from_string(detector_file(detector))
-    return {each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy()) for each in model.graph.initializer}
-
-
 def _places() -> tuple[str, ...]:
     from verism.simulator.catalogue import standard_catalogue
 
@@ -389,7 +380,7 @@ def train_embedder(
     if config.size % 32 or config.width % 8:
         raise UsageError(f"size is a multiple of 32 and width one of 8, got {config.size} and {config.width}")
     words, places = vocabulary(), _places()
-    weights = _trunk_weights(detector)
+    weights, _ = read_onnx(detector_file(detector))
     try:
         channels = (len(weights["network.stem.0.weight"]), *(
             len(weights[f"network.stages.{k}.0.0.weight"]) for k in (1, 2, 3)

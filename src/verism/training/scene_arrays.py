@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +29,7 @@ __all__ = [
     "SceneArrays",
     "StackedImages",
     "Target",
+    "extent",
     "load_scene_arrays",
     "split_held_out",
 ]
@@ -48,6 +50,26 @@ class ImageStore(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> np.ndarray: ...
+
+
+class BlankImages:
+    """Images of nothing but zeros: masks of images that have none.
+
+    Args:
+        count: images.
+        size: side in pixels.
+    """
+
+    def __init__(self, count: int, size: int) -> None:
+        self.count = count
+        self._image = np.zeros((size, size), dtype=np.uint8)
+        self._image.flags.writeable = False
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int, /) -> np.ndarray:
+        return self._image
 
 
 class StackedImages:
@@ -98,6 +120,8 @@ class SceneArrays:
         names: per image, its file's name; decides which images are held out.
         skills: per image.
         splits: per image, ``train`` or ``val``.
+        masks: per image, which object each pixel belongs to: 0 none, k + 1 object k, shape (H, W), uint8; all zeros
+            where that is not known, None where it is known of no image.
     """
 
     images: ImageStore
@@ -105,10 +129,11 @@ class SceneArrays:
     names: Sequence[str]
     skills: Sequence[str]
     splits: Sequence[str]
+    masks: ImageStore | None = None
 
     def __post_init__(self) -> None:
         lengths = {len(self.images), len(self.targets), len(self.names), len(self.skills), len(self.splits)}
-        if len(lengths) > 1:
+        if len(lengths | ({len(self.masks)} if self.masks is not None else set())) > 1:
             raise ValueError(f"images, targets, names, skills and splits must be equally many, not {sorted(lengths)}")
 
     def __len__(self) -> int:
@@ -117,18 +142,42 @@ class SceneArrays:
     def subset(self, indices: Iterable[int]) -> SceneArrays:
         """These images, in this order; pixels are not copied."""
         chosen = [int(i) for i in indices]
-        store = self.images if isinstance(self.images, StackedImages) else StackedImages([self.images])
         return SceneArrays(
-            images=StackedImages(store.parts, store.rows[chosen].reshape(-1, 2)),
+            images=_some(self.images, chosen),
+            masks=None if self.masks is None else _some(self.masks, chosen),
             targets=[self.targets[i] for i in chosen],
             names=[self.names[i] for i in chosen],
             skills=[self.skills[i] for i in chosen],
             splits=[self.splits[i] for i in chosen],
         )
 
+    @cached_property
+    def cut_outs(self) -> dict[int, list[tuple[int, int]]]:
+        """By class, the objects whose outline is known: (image, number of the object there)."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        if self.masks is None:
+            return found
+        store = self.masks if isinstance(self.masks, StackedImages) else StackedImages([self.masks])
+        for i, (part, target) in enumerate(zip(store.rows[:, 0], self.targets, strict=True)):
+            if not isinstance(store.parts[part], BlankImages):
+                for k, label in enumerate(target.labels.tolist()):
+                    found.setdefault(label, []).append((i, k))
+        return found
+
     def of_split(self, split: str) -> SceneArrays:
         """The images of one split."""
         return self.subset(i for i, s in enumerate(self.splits) if s == split)
+
+
+def extent(mask: np.ndarray) -> tuple[float, float, float, float]:
+    """Box (x0, y0, x1, y1) of what is true in a mask (H, W), right and lower edges exclusive; something must be."""
+    ys, xs = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return float(xs[0]), float(ys[0]), float(xs[-1] + 1), float(ys[-1] + 1)
+
+
+def _some(images: ImageStore, chosen: Sequence[int]) -> StackedImages:
+    store = images if isinstance(images, StackedImages) else StackedImages([images])
+    return StackedImages(store.parts, store.rows[chosen].reshape(-1, 2))
 
 
 def split_held_out(arrays: SceneArrays, share: float) -> tuple[SceneArrays, SceneArrays]:
@@ -176,7 +225,8 @@ def load_scene_arrays(
         IncompleteScenesError: an image is missing.
     """
     tell = log or (lambda _: None)
-    parts: list[np.ndarray] = []
+    parts: list[ImageStore] = []
+    masks: list[ImageStore] = []
     targets: list[Target] = []
     names: list[str] = []
     skills: list[str] = []
@@ -193,19 +243,25 @@ def load_scene_arrays(
             try:
                 images = _read_boxes(file, split, classes=classes, colors=colors)
                 pixels = _decoded(file, [p.path for p in images], cache, size, tell)
+                outlines = _decoded_masks(file, [p.path for p in images], cache, size, tell)
             except (IncompleteScenesError, json.JSONDecodeError) as err:
                 if not skip_incomplete:
                     raise
                 tell(f"skipped for now: {err}")
                 continue
             parts.append(pixels)
+            masks.append(outlines)
             for image in images:
                 scale = np.array([size / image.width, size / image.height] * 2, dtype=np.float32)
                 targets.append(Target(boxes=image.boxes * scale, labels=image.labels, colors=image.colors))
                 names.append(image.path.name)
                 skills.append(skill)
                 in_splits.append(split)
-    return SceneArrays(images=StackedImages(parts), targets=targets, names=names, skills=skills, splits=in_splits)
+    known = any(not isinstance(part, BlankImages) for part in masks)
+    return SceneArrays(
+        images=StackedImages(parts), targets=targets, names=names, skills=skills, splits=in_splits,
+        masks=StackedImages(masks) if known else None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -276,28 +332,57 @@ def _decoded(file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Ca
     """The images as a read-only memory map (N, size, size, 3), made whole or not at all."""
     from PIL import Image
 
+    def read(path: Path) -> np.ndarray:
+        with open_image(path) as image:
+            loaded = image.convert("RGB")
+            if loaded.size != (size, size):
+                loaded = loaded.resize((size, size), Image.Resampling.BILINEAR)
+            return np.asarray(loaded)
+
+    return _mapped(file, paths, cache, (size, size, 3), "images", read, tell)
+
+
+def _decoded_masks(
+    file: Path, paths: Sequence[Path], cache: Path, size: int, tell: Callable[[str], None]
+) -> ImageStore:
+    """The masks of these images as a read-only memory map (N, size, size); zeros where there are no masks."""
+    from PIL import Image
+
+    files = [path.parent.parent / "masks" / path.name.replace("image_", "mask_", 1) for path in paths]
+    if not files or not files[0].is_file():
+        return BlankImages(len(paths), size)
+
+    def read(path: Path) -> np.ndarray:
+        with open_image(path) as image:
+            loaded = image if image.size == (size, size) else image.resize((size, size), Image.Resampling.NEAREST)
+            return np.asarray(loaded)
+
+    return _mapped(file, files, cache, (size, size), "masks", read, tell)
+
+
+def _mapped(
+    file: Path, paths: Sequence[Path], cache: Path, shape: tuple[int, ...], what: str,
+    read: Callable[[Path], np.ndarray], tell: Callable[[str], None],
+) -> np.ndarray:  # fmt: skip
+    """Files as one read-only memory map (N, *shape), made whole or not at all."""
     if not paths:
-        return np.zeros((0, size, size, 3), dtype=np.uint8)
+        return np.zeros((0, *shape), dtype=np.uint8)
     missing = [p for p in paths if not p.is_file()]
     if missing:
         raise IncompleteScenesError(
-            f"{file} lists {len(paths)} images, but {len(missing)} are missing, {missing[0].name} first; render them "
+            f"{file} lists {len(paths)} {what}, but {len(missing)} are missing, {missing[0].name} first; render them "
             "again, or wait until rendering is done"
         )
-    # The images' dates stand for their content: images rendered anew under the same names are decoded anew.
+    # The files' dates stand for their content: images rendered anew under the same names are decoded anew.
     digest = hashlib.sha256(file.read_bytes())
-    digest.update(f"{file.resolve()} {size} {[p.stat().st_mtime_ns for p in paths]}".encode())
-    target = cache / f"{file.stem}-{digest.hexdigest()[:16]}.npy"
+    digest.update(f"{file.resolve()} {shape[0]} {[p.stat().st_mtime_ns for p in paths]}".encode())
+    target = cache / f"{file.stem}-{digest.hexdigest()[:16]}{'' if what == 'images' else '-' + what}.npy"
     if not target.is_file():
-        tell(f"decoding {len(paths)} images of {file}")
+        tell(f"decoding {len(paths)} {what} of {file}")
         with whole_file(target, sync=False) as partial:
-            pixels = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), size, size, 3))
+            decoded = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), *shape))
             for i, path in enumerate(paths):
-                with open_image(path) as image:
-                    loaded = image.convert("RGB")
-                    if loaded.size != (size, size):
-                        loaded = loaded.resize((size, size), Image.Resampling.BILINEAR)
-                    pixels[i] = np.asarray(loaded)
-            pixels.flush()
+                decoded[i] = read(path)
+            decoded.flush()
     mapped: np.ndarray = np.load(target, mmap_mode="r")
     return mapped

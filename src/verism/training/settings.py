@@ -31,6 +31,7 @@ __all__ = [
     "PainterConfig",
     "Precision",
     "SceneChoice",
+    "SecondLookConfig",
     "TrainConfig",
     "WriterConfig",
     "setting",
@@ -244,6 +245,14 @@ class AugmentConfig(_Checked):
     coarse: float = setting(
         "Scaled down (to as little as a quarter) and up again, as upscaled model outputs are.", 0.15, within="[0, 1]"
     )
+    paste: float = setting(
+        "With one to three objects of other images pasted in, cut out along their masks: at all sizes, half of them "
+        "so that they overlap an object that is there, often several of one class. Where masks are known.",
+        0.4,
+        within="[0, 1]",
+    )
+    blur: float = setting("Blurred.", 0.15, within="[0, 1]")
+    jpeg: float = setting("Compressed as JPEG of quality 25 to 90.", 0.15, within="[0, 1]")
     noise: float = setting("Noisy.", 0.25, within="[0, 1]")
     gamma: float = setting("With another gamma.", 0.25, within="[0, 1]")
     patch: float = setting("With a small rectangle painted over.", 0.1, within="[0, 1]")
@@ -253,6 +262,11 @@ class AugmentConfig(_Checked):
 class DetectorConfig(NetworkConfig):
     """The built-in detector."""
 
+    start: str | None = setting(
+        "Weights to start from instead of from nothing: the ONNX file of a detector, or builtin for the one that comes "
+        "with the package.",
+        None,
+    )
     classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
     colors: tuple[str, ...] = setting("Colours to learn.", PAINTSKILLS_COLORS)
     width: float = setting("Multiplies the network's channels; 1.0 has 4.6 million parameters.", 0.8, within="(0, inf)")
@@ -261,6 +275,27 @@ class DetectorConfig(NetworkConfig):
     lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 100)
     max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
     augment: AugmentConfig | None = setting("How images are varied; none: not at all.", AugmentConfig())
+    held_out: float = setting("Share of the train scenes kept for calibration.", 0.04, within="[0, 1)")
+
+    @property
+    def smallest_share(self) -> int:
+        """Two: batch normalisation needs them."""
+        return 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondLookConfig(NetworkConfig):
+    """The built-in detector's second look at single objects."""
+
+    start: str = setting("Detector whose trunk it starts from: an ONNX file, or builtin.", "builtin")
+    classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
+    colors: tuple[str, ...] = setting("Colours to learn.", PAINTSKILLS_COLORS)
+    width: float = setting("Multiplies the network's channels: that of the detector.", 0.8, within="(0, inf)")
+    batch_size: int = setting("Crops at a time; batch normalisation needs two.", 64, within="[2, inf)")
+    lr: float | None = _default(TrainConfig, "lr", 1e-3)
+    lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 100)
+    max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
+    augment: AugmentConfig = setting("How crops are varied.", AugmentConfig())
     held_out: float = setting("Share of the train scenes kept for calibration.", 0.04, within="[0, 1)")
 
     @property

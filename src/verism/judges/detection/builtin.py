@@ -6,6 +6,7 @@ card in its metadata, so a detector trained with ``verism train detector`` takes
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from verism.judges.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import ImageBoxes, detection_table
 from verism.judges.detection.decode import Found, decode, with_mirror_image
 from verism.judges.detection.names import LabelMap, map_labels, missing_lines
+from verism.judges.detection.second_look import SecondLook, averaged, crop
 from verism.options import Spelling
 from verism.records import DetectionNeed
 
@@ -41,7 +43,10 @@ PADDING = 127  # grey around images that are not square
 
 PACKAGED = "paintskills_detector.onnx"
 LIKELY = 0.1  # objectness above which a box is worth a second look
-SURE = 0.97  # class probability above which it needs none
+SURE = 0.97  # probability of class and colour above which it needs none
+SECOND_LOOK = "second_look"
+"""Key of the metadata under which a detector's file keeps the ONNX file of its second look, in base 64."""
+SECOND_LOOK_WEIGHT = "second_look_weight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +139,11 @@ class BuiltinDetector:
             self.size = int(meta["input_size"])
             self.threshold = float(meta["threshold"])
             self.card: dict[str, Any] = json.loads(meta["card"])
+            self._second_look: SecondLook | None = None
+            if SECOND_LOOK in meta:
+                kept = base64.b64decode(meta[SECOND_LOOK])
+                self._second_look = SecondLook(kept, threads=threads, batch_size=batch_size)
+                self._second_look_weight = float(meta[SECOND_LOOK_WEIGHT])
         except UsageError:
             raise
         except Exception as err:  # onnxruntime's own errors share no public base class
@@ -165,13 +175,33 @@ class BuiltinDetector:
             squares.append(square)
             places.append(letterboxed)
         result = self._look(squares)
-        unsure = [i for i, seen in enumerate(result) if _is_unsure(seen)]
+        unsure = [i for i, seen in enumerate(result) if _unsure(seen).any()]
         again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
         for i, mirrored in zip(unsure, again, strict=True):
             result[i] = with_mirror_image(result[i], mirrored, self.size)
-        return [
+        found = [
             _inside(seen, letterboxed, image) for seen, letterboxed, image in zip(result, places, images, strict=True)
         ]
+        return found if self._second_look is None else self._look_again(found, images)
+
+    def _look_again(self, found: Sequence[Found], images: Sequence[np.ndarray]) -> list[Found]:
+        """Boxes whose classes and colours are averaged with those of a second look, where they are unsure."""
+        assert self._second_look is not None
+        chosen = [np.flatnonzero(_unsure(seen, colors=True)) for seen in found]
+        crops = [
+            crop(image, seen.boxes[k], self._second_look.size)
+            for seen, image, ks in zip(found, images, chosen, strict=True)
+            for k in ks
+        ]
+        classes, colors = self._second_look.look(crops)
+        result, taken = [], 0
+        for seen, ks in zip(found, chosen, strict=True):
+            rows = slice(taken, taken + len(ks))
+            taken += len(ks)
+            result.append(
+                averaged(seen, ks, classes[rows], colors[rows], self._second_look_weight) if len(ks) else seen
+            )
+        return result
 
     def _look(self, squares: Sequence[np.ndarray]) -> list[Found]:
         """All boxes of images of the network's own size, in their pixels."""
@@ -240,10 +270,13 @@ class BuiltinDetector:
             ) from err
 
 
-def _is_unsure(found: Found) -> bool:
-    """Whether some likely object could well be of another class: worth a look at the mirror image."""
-    likely = found.objectness >= LIKELY
-    return bool((found.scores[likely] < SURE * found.objectness[likely]).any())
+def _unsure(found: Found, *, colors: bool = False) -> np.ndarray:
+    """Which boxes are likely objects that could well be of another class (or colour), shape (Q,)."""
+    doubtful = found.scores < SURE * found.objectness
+    if colors and found.color_scores.shape[1]:
+        doubtful |= found.color_scores.max(axis=1) < SURE
+    unsure: np.ndarray = doubtful & (found.objectness >= LIKELY)
+    return unsure
 
 
 def _inside(found: Found, place: Letterbox, image: np.ndarray) -> Found:

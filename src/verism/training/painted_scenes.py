@@ -1,0 +1,138 @@
+"""Train prompts painted by the built-in generator, with boxes and outlines: the detector's examples of its soft paint.
+
+The generator describes an image before it paints it, so what it painted where is known, whether or not the prompt asked
+for it. Its colours are not: a colour that was asked for counts as painted only where most of the object shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from verism.files import write_whole
+from verism.generators.builtin import BuiltinGenerator
+from verism.imaging import encode_png
+from verism.records import Scene, SceneObject
+from verism.suites.catalogue import make_suite
+from verism.suites.paintskills.layout import (
+    boxes_path,
+    image_path,
+    mask_path,
+    write_boxes,
+    write_metadata,
+    write_scenes,
+)
+from verism.suites.paintskills.suite import PaintSkills
+from verism.training.scene_arrays import extent
+from verism.training.settings import TRAIN_SUITE
+
+__all__ = ["COLOR_SHARE", "paint_train_scenes", "shows_color"]
+
+_LEAST_VISIBLE = 0.4  # of each object; images in which one is hidden more are left out
+_LEAST_PIXELS = 60  # of each object in 256 x 256 pixels
+
+COLOR_SHARE = 0.3
+"""Share of an object's pixels that must have a colour for it to be called that."""
+
+_HUES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "red": (-25.0, 18.0),
+        "yellow": (38.0, 72.0),
+        "green": (85.0, 170.0),
+        "blue": (195.0, 258.0),
+        "purple": (262.0, 325.0),
+    }
+)
+"""Hues in degrees; rendered objects of these colours have 0, 52, 124, 238 and 291 degrees in the median."""
+
+
+def shows_color(pixels: np.ndarray, color: str) -> bool:
+    """Whether an object shows a colour: on ``COLOR_SHARE`` of its pixels, and on more of them than any other.
+
+    Args:
+        pixels: RGB of the object's pixels, shape (N, 3), 0 to 255.
+        color: one of the suite's colours.
+    """
+    rgb = np.asarray(pixels, dtype=np.float64) / 255
+    highest, lowest = rgb.max(axis=1), rgb.min(axis=1)
+    spread = highest - lowest
+    saturation = spread / np.maximum(highest, 1e-6)
+    red, green, blue = rgb.T
+    safe = np.maximum(spread, 1e-6)
+    hue = 60 * np.select(
+        [highest == red, highest == green], [(green - blue) / safe, (blue - red) / safe + 2], (red - green) / safe + 4
+    )
+    vivid = (saturation > 0.3) & (highest > 0.2)
+    shares = {name: float((vivid & ((hue - low) % 360 < high - low)).mean()) for name, (low, high) in _HUES.items()} | {
+        "white": float(((saturation < 0.22) & (highest > 0.45)).mean())
+    }
+    return shares[color] >= COLOR_SHARE and shares[color] == max(shares.values())
+
+
+def paint_train_scenes(
+    out: Path, *, count: int, seed: int, size: int = 256, generator: BuiltinGenerator | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Path:  # fmt: skip
+    """Paint train prompts into a folder in the published layout, with masks; a skill that is there is kept.
+
+    Args:
+        out: the folder.
+        count: prompts in all, spread evenly over the skills.
+        seed: of the prompts and the images.
+        size: width and height in pixels.
+        generator: what paints; None: the built-in generator that comes with the package.
+        say: receives progress, a line at a time.
+
+    Returns:
+        ``out``.
+    """
+    suite = make_suite(
+        TRAIN_SUITE, skills=("object", "count", "spatial", "color"), split="train", limit=count, seed=seed
+    )
+    assert isinstance(suite, PaintSkills)
+    shape_of = {c.label: c.shape for c in suite.version.classes}
+    by_skill: dict[str, list[Scene]] = {}
+    for scene in suite.scenes:
+        by_skill.setdefault(scene.skill, []).append(scene)
+    painter: BuiltinGenerator | None = None
+    for skill, scenes in by_skill.items():
+        if boxes_path(out, skill, "train").is_file():
+            continue
+        say(f"painting {len(scenes):,} train prompts of {skill}")
+        painter = painter or generator or BuiltinGenerator(size=size)
+        write_metadata(out, suite.version)
+        for position in (image_path, mask_path):
+            position(out, skill, "x").parent.mkdir(parents=True, exist_ok=True)
+        kept: list[Scene] = []
+        boxes: dict[str, np.ndarray] = {}
+        seeds = [int(np.random.SeedSequence([seed, s.seed & 0xFFFFFFFF]).generate_state(1)[0]) for s in scenes]
+        described = painter.describe_prompts([s.text for s in scenes], seeds)
+        for scene, description in zip(scenes, described, strict=True):
+            pixels, owners, alone = painter.paint_with_owners(description)
+            visible = np.bincount(owners.ravel(), minlength=len(alone) + 1)[1:]
+            least = np.maximum(_LEAST_VISIBLE * alone, _LEAST_PIXELS * (size / 256) ** 2)
+            if not len(alone) or (visible < least).any():
+                continue
+            asked = {o.label: o.color for o in scene.objects}
+            objects = []
+            for k, placed in enumerate(description.objects):
+                color = asked.get(placed.label, "plain")
+                if color == "plain" or not shows_color(pixels[owners == k + 1], color):
+                    color = "plain"
+                objects.append(SceneObject(shape=shape_of[placed.label], label=placed.label, color=color))
+            write_whole(image_path(out, skill, scene.scene_id), encode_png(pixels), sync=False)
+            write_whole(mask_path(out, skill, scene.scene_id), encode_png(owners), sync=False)
+            boxes[scene.scene_id] = np.array([extent(owners == k + 1) for k in range(len(objects))], dtype=np.float32)
+            kept.append(
+                Scene(
+                    scene_id=scene.scene_id, skill=skill, split="train", text=scene.text,
+                    background=description.background, objects=tuple(objects), seed=scene.seed,
+                )
+            )  # fmt: skip
+        write_scenes(out, kept)
+        write_boxes(out, suite.version, skill, "train", kept, boxes, size)
+        say(f"  {len(kept):,} of {len(scenes):,} kept: the others hide an object or show none")
+    return out
