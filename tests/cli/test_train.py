@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from float_arithmetic import in_float32
 
 from verism.cli.main import cli, main
-from verism.training.settings import DetectorConfig, FinetuneConfig, GeneratorConfig
+from verism.training.settings import DetectorConfig, FinetuneConfig, GeneratorConfig, SecondLookConfig
 
 
 @pytest.fixture
@@ -146,6 +146,9 @@ def test_detector_options_given_reach_the_settings(verism, tmp_path, monkeypatch
     assert verism("train", "detector", "--scenes", tmp_path, "--out", tmp_path, *options)[0] == 0
     expected = DetectorConfig(minutes=3, width=0.5, batch_size=4, lr=0.01, seed=7, workers=2, resume=False)
     assert seen == [expected]
+    second = ("--second-look", "--start", "x.onnx", "--held-out", 0.1, "--steps", 2)
+    assert verism("train", "detector", "--scenes", tmp_path, "--out", tmp_path, *second)[0] == 0
+    assert seen[1:] == [SecondLookConfig(start="x.onnx", held_out=0.1, steps=2)]
 
 
 @pytest.mark.parametrize(

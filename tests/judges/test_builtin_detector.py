@@ -7,6 +7,7 @@ gives the class probabilities (1 - g, 0.75 g, 0.25 g) of ant, bee, cat; its mean
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 from verism.errors import UsageError
 from verism.judges.detection.builtin import BuiltinDetector, Letterbox, letterbox
 from verism.judges.detection.decode import Found, box_iou, decode, greedy_nms, with_mirror_image
+from verism.judges.detection.second_look import averaged, crop
 from verism.records import DetectionNeed, LoadedImage, schema
 
 
@@ -380,3 +382,99 @@ def test_a_box_without_a_counterpart_stays_as_it_is():
     result = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
     elsewhere = one_box((10, 5, 30, 25), 0.5, (0.0, 1.0), (0.0, 1.0))  # mirrored back: x 70 to 90
     np.testing.assert_allclose(with_mirror_image(result, elsewhere, 100).class_scores, result.class_scores)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The second look
+# --------------------------------------------------------------------------------------------------------------------
+def test_a_crop_is_a_square_around_the_box_and_black_beyond_the_image():
+    pixels = np.full((40, 60, 3), 200, dtype=np.uint8)
+    pixels[10:20, 20:40] = (0, 0, 250)
+    # The longer side is 20, so that the square has 24: rows 3 to 27, columns 18 to 42.
+    square = crop(pixels, (20, 10, 40, 20), 24)
+    np.testing.assert_array_equal(square[7:17, 2:22], np.broadcast_to((0, 0, 250), (10, 20, 3)))
+    np.testing.assert_array_equal(square[:7], 200)
+    corner = crop(pixels, (0, 0, 20, 20), 24)
+    assert (corner[:2] == 0).all()
+    assert (corner[:, :2] == 0).all()
+    assert (corner[2:12, 2:] == 200).all()
+    assert crop(pixels, (59.9, 39.9, 60, 40), 16).shape == (16, 16, 3)
+
+
+def test_both_looks_are_averaged_and_the_surest_box_comes_first():
+    first = Found(
+        boxes=np.array([[0, 0, 9, 9], [20, 20, 30, 30]], dtype=np.float32),
+        objectness=np.array([0.8, 0.6], dtype=np.float32),
+        class_scores=np.array([[0.48, 0.32], [0.54, 0.06]], dtype=np.float32),
+        color_scores=np.array([[0.6, 0.4], [0.9, 0.1]], dtype=np.float32),
+    )
+    merged = averaged(first, np.array([0]), np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]]), 0.5)
+    # Classes 0.6 and 0.4 of the first look, 0 and 1 of the second: 0.3 and 0.7, times the objectness 0.8.
+    np.testing.assert_allclose(merged.class_scores, [[0.24, 0.56], [0.54, 0.06]], atol=1e-6)
+    np.testing.assert_allclose(merged.color_scores, [[0.8, 0.2], [0.9, 0.1]], atol=1e-6)
+    # With more weight the second box, which got no second look, comes first.
+    merged = averaged(first, np.array([0]), np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]]), 1.0)
+    np.testing.assert_allclose(merged.boxes[0], [20, 20, 30, 30])
+
+
+def write_second_look(path: Path) -> bytes:
+    """A network for crops of 8 x 8: mean red r gives the classes (r, 1 - r, 0), mean blue the colours (1 - b, b)."""
+    node = helper.make_node
+    constants = {"full": np.float32(255), "one": np.float32(1), "zero": np.float32(0), "axes": np.array([1, 2])}
+    nodes = [
+        node("Cast", ["pixels"], ["float"], to=TensorProto.FLOAT),
+        node("ReduceMean", ["float", "axes"], ["mean"], keepdims=0),
+        node("Div", ["mean", "full"], ["share"]),
+        node("Split", ["share"], ["r", "g", "b"], axis=1, num_outputs=3),
+        node("Sub", ["one", "r"], ["other"]),
+        node("Mul", ["r", "zero"], ["never"]),
+        node("Concat", ["r", "other", "never"], ["classes"], axis=1),
+        node("Sub", ["one", "b"], ["plain"]),
+        node("Concat", ["plain", "b"], ["colors"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "second",
+        [helper.make_tensor_value_info("pixels", TensorProto.UINT8, ["n", 8, 8, 3])],
+        [
+            helper.make_tensor_value_info("classes", TensorProto.FLOAT, ["n", 3]),
+            helper.make_tensor_value_info("colors", TensorProto.FLOAT, ["n", 2]),
+        ],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    names = {"classes": json.dumps(["ant", "bee", "cat"]), "colors": json.dumps(["blue", "red"]), "input_size": "8"}
+    helper.set_model_props(model, names)
+    onnx.checker.check_model(model)
+    path.write_bytes(model.SerializeToString())
+    return path.read_bytes()
+
+
+def test_only_unsure_boxes_get_a_second_look(network: Path, tmp_path: Path):
+    look = base64.b64encode(write_second_look(tmp_path / "look.onnx")).decode()
+    path = write_network(tmp_path / "both.onnx", second_look=look, second_look_weight="0.5")
+    alone, both = BuiltinDetector(network), BuiltinDetector(path)
+    assert alone.name != both.name
+    # Green 0 and blue 1: ant and blue, both for sure. Green 0.8: ant 0.2, bee 0.6, cat 0.2, unsure.
+    sure, unsure = (255, 0, 255), (204, 204, 255)
+    pixels = image((0, 0, sure), (3, 3, unsure))
+    first = {tuple(b): i for i, b in enumerate(alone.detect([pixels])[0].boxes.tolist())}
+    (seen,), (before,) = both.detect([pixels]), alone.detect([pixels])
+    for k, box in enumerate(seen.boxes.tolist()):
+        was = first[tuple(box)]
+        if box == [0, 0, 10, 10]:
+            np.testing.assert_array_equal(seen.class_scores[k], before.class_scores[was])
+        if box == [22, 22, 32, 32]:
+            classes, colors = both._second_look.look([crop(pixels, box, 8)])
+            expected = (before.class_scores[was] / before.objectness[was] + classes[0]) / 2 * before.objectness[was]
+            np.testing.assert_allclose(seen.class_scores[k], expected, atol=1e-5)
+            np.testing.assert_allclose(seen.color_scores[k], (before.color_scores[was] + colors[0]) / 2, atol=1e-5)
+            assert np.abs(seen.class_scores[k] - before.class_scores[was]).max() > 0.05
+    assert len(seen.boxes) == len(before.boxes)
+    assert {(0, 0, 10, 10), (22, 22, 32, 32)} <= {tuple(b) for b in seen.boxes.tolist()}
+
+
+def test_a_damaged_second_look_is_refused(tmp_path: Path):
+    path = write_network(tmp_path / "both.onnx", second_look=base64.b64encode(b"nothing").decode())
+    with pytest.raises(UsageError, match="is not a detector written by"):
+        BuiltinDetector(path)

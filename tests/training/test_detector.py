@@ -18,11 +18,12 @@ from safetensors.torch import load_file, save_file
 
 from verism.errors import UsageError
 from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector
-from verism.judges.detection.decode import Found
+from verism.judges.detection.decode import Found, box_iou
 from verism.training import detector as training
+from verism.training import second_look as looking
 from verism.training._checkpoints import averaged_weights, read_header
 from verism.training._replicas import replica_of
-from verism.training.detector_augmentation import plain_batch, varied_batch
+from verism.training.detector_augmentation import pasted, plain_batch, varied_batch, varied_object
 from verism.training.detector_evaluation import (
     calibrate_threshold,
     evaluate_detections,
@@ -31,14 +32,16 @@ from verism.training.detector_evaluation import (
 )
 from verism.training.detector_network import BatchTargets, DetectorNetwork, Exported, Maps, gaussians, losses
 from verism.training.scene_arrays import (
+    BlankImages,
     IncompleteScenesError,
     SceneArrays,
     StackedImages,
     Target,
+    extent,
     load_scene_arrays,
     split_held_out,
 )
-from verism.training.settings import AugmentConfig, DetectorConfig
+from verism.training.settings import AugmentConfig, DetectorConfig, SecondLookConfig
 
 SHAPES = ("disc", "bar", "wedge")
 COLORS = ("red", "green")
@@ -139,6 +142,26 @@ def test_images_are_decoded_once_and_anew_when_they_change(tmp_path: Path):
     assert len(result) == 2
     assert (arrays.images[0] == 99).all()
     assert {p.suffix for p in cache.iterdir()} == {".npy"}
+
+
+def test_masks_are_read_where_they_are(tmp_path: Path):
+    with_masks = write_scenes(tmp_path / "with")
+    (with_masks / "count" / "masks").mkdir()
+    mask = np.zeros((64, 64), dtype=np.uint8)
+    mask[4:36, 8:24], mask[:, 40:60] = 1, 2
+    for i in range(2):
+        Image.fromarray(mask * (1 - i)).save(with_masks / "count" / "masks" / f"mask_count_train_{i:05d}.png")
+    without = write_scenes(tmp_path / "without")
+    arrays = load_scene_arrays([without, with_masks], tmp_path / "cache", size=128)
+    assert arrays.masks is not None
+    assert not arrays.masks[0].any()
+    np.testing.assert_array_equal(arrays.masks[2], mask.repeat(2, 0).repeat(2, 1))
+    assert arrays.cut_outs == {9: [(2, 0)], 0: [(2, 1)]}  # fire hydrant, person; images 0 and 1 have no masks
+    assert extent(arrays.masks[2] == 1) == tuple(arrays.targets[2].boxes[0].tolist())
+    assert load_scene_arrays([without], tmp_path / "cache", size=128).masks is None
+    (with_masks / "count" / "masks" / "mask_count_train_00001.png").unlink()
+    with pytest.raises(IncompleteScenesError, match="2 masks, but 1 are missing"):
+        load_scene_arrays([with_masks], tmp_path / "cache")
 
 
 def test_folders_and_splits_add_up(tmp_path: Path):
@@ -477,6 +500,81 @@ def test_perfect_scores_stay_finite():
 
 
 # --------------------------------------------------------------------------------------------------------------------
+# Pasted objects
+# --------------------------------------------------------------------------------------------------------------------
+def blocks(n: int = 12, size: int = 96) -> SceneArrays:
+    """Grey images, each with a rectangle of a colour of its own (label i % 3), and its mask; the last is empty."""
+    images, masks, targets = np.full((n, size, size, 3), 90, np.uint8), np.zeros((n, size, size), np.uint8), []
+    for i in range(n - 1):
+        y, x, h, w = 10 + 3 * i, 60 - 4 * i, 30, 24
+        images[i, y : y + h, x : x + w] = (250, 20 * i, 255 - 20 * i)
+        masks[i, y : y + h, x : x + w] = 1
+        targets.append(target(((x, y, x + w, y + h), i % 3, i % 2)))
+    arrays = arrays_of(images, [*targets, target()])
+    return replace(arrays, masks=masks)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pasted_objects_have_boxes_of_what_is_seen_of_them(seed: int):
+    scenes = blocks()
+    pixels, found = pasted(scenes, seed % len(scenes.targets), np.random.default_rng(seed))
+    own = scenes.targets[seed % len(scenes.targets)]
+    assert len(found.labels) >= len(own.labels)
+    np.testing.assert_array_equal(found.labels[: len(own.labels)], own.labels)
+    # Everything that is not grey lies in a box, and every box holds something from edge to edge.
+    painted = (pixels != 90).any(axis=2)
+    covered = np.zeros_like(painted)
+    for x0, y0, x1, y1 in found.boxes.astype(int):
+        covered[max(y0 - 1, 0) : y1 + 1, max(x0 - 1, 0) : x1 + 1] = True
+        inside = painted[y0:y1, x0:x1]
+        assert inside.any(axis=1).all()
+        assert inside.any(axis=0).all()
+        assert max(x1 - x0, y1 - y0) >= 0.05 * len(pixels)
+    assert not (painted & ~covered).any()
+
+
+def test_pasted_objects_overlap_come_in_several_of_one_class_and_repeat_with_their_seed():
+    scenes = blocks()
+    overlapping = alike = 0
+    for seed in range(60):
+        pixels, found = pasted(scenes, 0, np.random.default_rng(seed))
+        again, same = pasted(scenes, 0, np.random.default_rng(seed))
+        np.testing.assert_array_equal(pixels, again)
+        np.testing.assert_array_equal(found.boxes, same.boxes)
+        overlap = box_iou(found.boxes, found.boxes) - np.eye(len(found.boxes))
+        overlapping += bool(overlap.max() > 0.05)
+        alike += len(found.labels) >= 3 and len(set(found.labels.tolist())) == 1
+        assert overlap.max() <= 0.7
+    assert overlapping >= 10
+    assert alike >= 5
+
+
+def test_nothing_is_pasted_where_outlines_are_unknown():
+    scenes = blocks()
+    assert scenes.masks is not None
+    parts = [scenes.masks[i : i + 1] if i else BlankImages(1, 96) for i in range(len(scenes.targets))]
+    some = replace(scenes, masks=StackedImages(parts))
+    assert (0, 0) not in some.cut_outs[0]
+    pixels, found = pasted(some, 0, np.random.default_rng(0))
+    np.testing.assert_array_equal(pixels, scenes.images[0])
+    assert len(found.labels) == 1
+    bare = replace(scenes, masks=None)
+    assert bare.cut_outs == {}
+    off = AugmentConfig(paste=1.0, collage=0.0, noise=0, patch=0, coarse=0, blur=0, jpeg=0)
+    _, targets = varied_batch(bare, [0, 1], np.random.default_rng(0), off)
+    assert len(targets.labels) == 2
+
+
+def test_a_varied_crop_shows_its_object():
+    scenes = blocks()
+    options = AugmentConfig(paste=0.0, noise=0, coarse=0, blur=0, jpeg=0, gamma=0)
+    for seed in range(10):
+        crop = varied_object(scenes, 3, 0, np.random.default_rng(seed), options, 64)
+        assert crop.shape == (64, 64, 3)
+        assert crop[32, 32, 0] > crop[32, 32, 1] + 40  # the rectangle is red, and the ground grey
+
+
+# --------------------------------------------------------------------------------------------------------------------
 # The whole way
 # --------------------------------------------------------------------------------------------------------------------
 TINY: dict[str, Any] = {
@@ -648,6 +746,75 @@ def test_batches_without_any_object_are_trained_on(tmp_path: Path):
     empty = shapes(9).subset([0, 3, 6])  # every third image shows nothing
     train(empty, tmp_path, steps=2, width=0.25, batch_size=2)
     assert log_of(tmp_path)[-1]["step"] == 2
+
+
+def test_training_starts_from_a_detector(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):
+    """Weights that are folded in the file are trainable again, and answer as the file does."""
+    out, scenes, detector = trained
+    config = DetectorConfig(**{**TINY, "start": str(out / "detector.onnx"), "steps": 1, "augment": None})
+    network = DetectorNetwork(3, 2, width=TINY["width"])
+    training._start(network, config, scenes)
+    pixels, _ = plain_batch(scenes, range(8))
+    nhwc = pixels.permute(0, 2, 3, 1).contiguous()
+    with torch.inference_mode():
+        came = Exported(network).eval()(nhwc)
+        seen = network.train()(pixels)
+    for name, a, b in zip(OUTPUTS, came, detector._session.run(list(OUTPUTS), {"pixels": nhwc.numpy()}), strict=True):
+        np.testing.assert_allclose(a.numpy(), b, atol=2e-3, rtol=2e-3, err_msg=name)
+    # Normalised by the batch in place of the running mean, the answers stay nearly the same: that is what fits.
+    right = seen.objectness.sigmoid().flatten(1).amax(1)[[len(t.labels) > 0 for t in scenes.targets]]
+    assert right.min() > 0.3
+    swapped = replace(config, classes=("wedge", "cube", "disc"), colors=("green",))
+    other = DetectorNetwork(3, 1, width=TINY["width"])
+    before = other.what_out.weight.detach().clone()
+    training._start(other, swapped, scenes)
+    assert torch.equal(other.what_out.weight[0], network.what_out.weight[2])
+    assert torch.equal(other.what_out.weight[1], before[1])  # a class that the file does not know
+    assert torch.equal(other.what_out.weight[3], network.what_out.weight[4])
+    checkpoint = train(scenes, tmp_path, steps=1, start=str(out / "detector.onnx"), augment=None, lr=1e-9)
+    # A step too small to change anything: the training began with these weights and no others.
+    begun = tensors_of(checkpoint, "weights.")["what_out.weight"]
+    torch.testing.assert_close(begun, network.what_out.weight.detach(), atol=1e-5, rtol=0)
+
+
+def test_a_file_that_no_training_can_start_from_is_refused(
+    trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path
+):
+    out, scenes, _ = trained
+    with pytest.raises(UsageError, match=r"no detector of width 0\.25"):
+        train(scenes, tmp_path, steps=1, width=0.25, start=str(out / "detector.onnx"))
+    (tmp_path / "other.onnx").write_bytes(b"no ONNX")
+    with pytest.raises(UsageError, match="cannot start from"):
+        train(scenes, tmp_path, steps=1, start=str(tmp_path / "other.onnx"))
+    with pytest.raises(UsageError, match="there is no detector file"):
+        train(scenes, tmp_path, steps=1, start=str(tmp_path / "none.onnx"))
+
+
+def test_a_second_look_becomes_part_of_the_file(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):
+    out, scenes, detector = trained
+    settings = {**TINY, "start": str(out / "detector.onnx"), "augment": AugmentConfig(paste=0)}
+    config = SecondLookConfig(**settings, steps=3)
+    lines: list[Any] = []
+    checkpoint = looking.train_second_look(scenes, config, out=tmp_path, validation=scenes, log=lines.append)
+    assert [line["event"] for line in lines[-2:]] == ["validate", "end"]
+    assert lines[-2]["objects"] == sum(len(t.labels) for t in scenes.targets)
+    look = looking.export_onnx(checkpoint, tmp_path / "look.onnx").read_bytes()
+    path = training.export_onnx(out / training.CHECKPOINT, tmp_path / "both.onnx", second_look=look)
+    both = BuiltinDetector(path, threads=1)
+    assert both.name != detector.name
+    assert both._second_look is not None
+    assert both._second_look.classes == SHAPES
+    images = [scenes.images[i] for i in range(8)]
+    for a, b in zip(both.detect(images), detector.detect(images), strict=True):
+        order = np.lexsort(a.boxes.T), np.lexsort(b.boxes.T)
+        np.testing.assert_allclose(a.boxes[order[0]], b.boxes[order[1]])
+        np.testing.assert_allclose(a.objectness[order[0]], b.objectness[order[1]])
+    with pytest.raises(UsageError, match="no object to learn from"):
+        looking.train_second_look(scenes.subset([0]), config, out=tmp_path / "empty")
+    with pytest.raises(UsageError, match=r"no detector of width 0\.25"):
+        looking.train_second_look(scenes, replace(config, width=0.25), out=tmp_path / "other")
+    with pytest.raises(UsageError, match="not a checkpoint of second look training"):
+        looking.export_onnx(out / training.CHECKPOINT, tmp_path / "wrong.onnx")
 
 
 def test_training_needs_images_and_a_length(tmp_path: Path):

@@ -261,7 +261,7 @@ def settle(network: nn.Module, batches: Iterable[Tensor]) -> None:
             norm.running_mean.copy_(mean / spread)  # type: ignore[union-attr]
             norm.running_var.fill_(1.0)  # type: ignore[union-attr]
             norm.weight.copy_(spread * math.sqrt(1.0 + norm.eps))
-            norm.bias += mean.to(norm.bias.dtype)
+            norm.bias.add_(mean.to(norm.bias.dtype))
     network.train(trained)
 
 
