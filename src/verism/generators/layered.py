@@ -220,7 +220,11 @@ def compose_with_owners(
     """As ``compose``, and which object each pixel shows.
 
     Args:
-        scenery, figures, objects, size, margin: as of ``compose``.
+        scenery: RGB in [0, 1], shape (A, A, 3).
+        figures: RGB, opacity and shadow in [0, 1] of a square around each object, shape (M, B, B, 5).
+        objects: where the M figures belong.
+        size: width and height of the image, in pixels.
+        margin: side of the square around an object, as a multiple of the object's longer side.
 
     Returns:
         The image; per pixel 0 for the scenery and k + 1 for object k, where its opacity is at least one half, shape
