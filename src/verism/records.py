@@ -637,7 +637,7 @@ class SkinToneNeed(Need):
     table: ClassVar[str] = "skin_tones"
     role: ClassVar[str] = "skin_tone"
     judges: ClassVar[str] = "judges of skin tone"
-    help: ClassVar[str] = "Judge of skin tone: cascade, onnx:FILE, fan, none."
+    help: ClassVar[str] = "Judge of skin tone: builtin, cascade, onnx:FILE, fan, none."
 
 
 def option_of(role: str) -> str:

@@ -247,6 +247,10 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "skin_tone": {
+        "builtin": (
+            "verism.judges.skin_tone.kinds:builtin",
+            "faces and tones by networks trained on rendered people: offline; builtin:FILE, builtin:colour=pixels",
+        ),
         "cascade": (
             "verism.judges.skin_tone.kinds:cascade",
             "faces by OpenCV's cascades: offline; misses many dark ones",

@@ -17,11 +17,13 @@ from verism.training.settings import (
     TRAIN_SUITE,
     DetectorConfig,
     EmbedderConfig,
+    FacesConfig,
     FinetuneConfig,
     GeneratorConfig,
     Interval,
     SceneChoice,
     SecondLookConfig,
+    SkinToneConfig,
     value_type,
 )
 
@@ -132,6 +134,8 @@ def train() -> None:
     \b
     verism train detector --scenes DATA --out detector --minutes 60
     verism train embedder --out embedder --minutes 70
+    verism train faces --out faces --minutes 15
+    verism train skin-tone --examples faces/examples --out tones --minutes 15
     verism train generator --base builtin --scenes DATA --out generator --minutes 90
     verism train generator --base diffusers:my_model --lora 16 --steps 5000 --out tuned
     """
@@ -240,6 +244,90 @@ def train_embedder(
 
     config = EmbedderConfig(**_given(EmbedderConfig, options), resume=not fresh)
     rendering = Rendering(count=n_examples, test=n_test)
+    result = train_and_export(folders, out, config, rendering=rendering, export_only=export_only, say=say)
+    put_json(without_nan(result))
+
+
+_FACE_OPTIONS = (
+    click.option(
+        "--examples", "folders", multiple=True, type=PathType(),
+        help="Examples of an earlier call (its OUT/examples).  [default: render some into OUT/examples]",
+    ),
+    click.option(
+        "--render", "n_examples", type=click.IntRange(1), default=3_000, show_default=True,
+        help="Without --examples: how many images to render.",
+    ),
+    click.option(
+        "--test", "n_test", type=click.IntRange(0), default=1_000, show_default=True,
+        help="Images of another seed to render and measure on; 0: none.",
+    ),
+    click.option("--out", required=True, type=PathType(), help="Checkpoint, log, the ONNX file, evaluation."),
+    click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint."),
+    click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is."),
+)  # fmt: skip
+
+
+def _face_options(command: F) -> F:
+    """Options of what learns from rendered faces."""
+    for option in reversed(_FACE_OPTIONS):
+        command = option(command)
+    return command
+
+
+@train.command("faces")
+@_face_options
+@_setting_options({"faces": FacesConfig})
+def train_faces(
+    folders: tuple[Path, ...],
+    out: Path,
+    *,
+    n_examples: int,
+    n_test: int,
+    fresh: bool,
+    export_only: bool,
+    **options: Any,
+) -> None:
+    """Train a small face finder on rendered people of all skin tones, and export it to ONNX. Resumes.
+
+    \b
+    verism train faces --minutes 15 --out faces
+    verism train skin-tone --examples faces/examples --minutes 15 --out tones
+    verism run social_bias --images DIR --skin-tone builtin:faces/face_finder.onnx --out runs/mine
+    """
+    from verism.training.face_examples import FaceRendering
+    from verism.training.faces import train_and_export
+
+    config = FacesConfig(**_given(FacesConfig, options), resume=not fresh)
+    rendering = FaceRendering(count=n_examples, test=n_test)
+    result = train_and_export(folders, out, config, rendering=rendering, export_only=export_only, say=say)
+    put_json(without_nan(result))
+
+
+@train.command("skin-tone")
+@_face_options
+@_setting_options({"skin-tone": SkinToneConfig})
+def train_skin_tone(
+    folders: tuple[Path, ...],
+    out: Path,
+    *,
+    n_examples: int,
+    n_test: int,
+    fresh: bool,
+    export_only: bool,
+    **options: Any,
+) -> None:
+    """Train a small estimator of skin tone on rendered faces in varied light, and export it to ONNX. Resumes.
+
+    \b
+    verism train skin-tone --minutes 15 --out tones
+    verism train skin-tone --examples faces/examples --minutes 15 --out tones
+    verism run social_bias --images DIR --skin-tone builtin:estimator=tones/skin_tone_estimator.onnx --out runs/mine
+    """
+    from verism.training.face_examples import FaceRendering
+    from verism.training.skin_tone import train_and_export
+
+    config = SkinToneConfig(**_given(SkinToneConfig, options), resume=not fresh)
+    rendering = FaceRendering(count=n_examples, test=n_test)
     result = train_and_export(folders, out, config, rendering=rendering, export_only=export_only, say=say)
     put_json(without_nan(result))
 

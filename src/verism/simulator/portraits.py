@@ -8,7 +8,7 @@ light, pose and camera are drawn independently of each other and of everything e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +20,18 @@ from numpy.typing import NDArray
 from verism.errors import UsageError
 from verism.files import write_csv, write_json, write_whole
 from verism.imaging import encode_png
-from verism.simulator.assets.heads import LANDMARKS, FaceShape, Marks, draw_face, fine_face, take_marks
-from verism.simulator.assets.people import MONK_TONES, HairStyle, PersonSpec, build_parts
+from verism.simulator.assets.heads import (
+    LANDMARKS,
+    FaceShape,
+    Marks,
+    draw_face,
+    draw_features,
+    fine_face,
+    reshaped,
+    take_marks,
+    textured,
+)
+from verism.simulator.assets.people import MONK_TONES, Build, HairStyle, PersonSpec, build_parts
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.model import Model, Part, pick
 from verism.simulator.renderer import Camera, Placed, render, require_embree
@@ -35,27 +45,31 @@ __all__ = [
     "LEVELS",
     "LIGHTS",
     "YAWS",
+    "Group",
     "Light",
     "PeopleRenderer",
     "Portrait",
     "RenderedPerson",
+    "SeenFace",
     "Shot",
     "draw_light",
     "draw_shot",
+    "draw_sitter",
     "light_color",
+    "render_group",
     "render_portrait",
     "render_portraits",
 ]
 
-PORTRAITS_VERSION = 1
+PORTRAITS_VERSION = 2  # of how heads, light and camera are drawn; part of the names of what renders them
 
-From = Literal["soft", "frontal", "side", "above"]
-Cast = Literal["neutral", "warm", "cool"]
+From = Literal["soft", "frontal", "side", "above", "below", "back"]
+Cast = Literal["neutral", "warm", "cool", "green"]
 Level = Literal["normal", "dim", "bright"]
 LIGHTS: tuple[From, ...] = get_args(From)
 CASTS: tuple[Cast, ...] = get_args(Cast)
 LEVELS: tuple[Level, ...] = get_args(Level)
-YAWS = ((0, 15), (15, 30), (30, 45))
+YAWS = ((0, 15), (15, 30), (30, 45), (45, 60))
 """Ranges of the head's turn, degrees, that images are told apart by."""
 
 # Of the main light: azimuth and elevation in degrees from the camera's side, and the share that comes from everywhere.
@@ -64,9 +78,18 @@ _FROM: dict[From, tuple[tuple[float, float], tuple[float, float], tuple[float, f
     "frontal": ((0, 20), (10, 45), (0.35, 0.60)),
     "side": ((50, 80), (5, 40), (0.25, 0.45)),
     "above": ((0, 40), (60, 75), (0.35, 0.50)),
+    "below": ((0, 40), (-45, -20), (0.40, 0.60)),
+    "back": ((130, 170), (15, 50), (0.80, 1.00)),
 }
-_TEMPERATURES: dict[Cast, tuple[float, float]] = {"neutral": (6000, 7000), "warm": (3800, 5000), "cool": (8500, 12000)}
-_INTENSITIES: dict[Level, tuple[float, float]] = {"normal": (0.80, 1.05), "dim": (0.35, 0.60), "bright": (1.20, 1.50)}
+_TEMPERATURES: dict[Cast, tuple[float, float]] = {
+    "neutral": (6000, 7000), "warm": (3000, 5000), "cool": (8500, 14000), "green": (4000, 7500),
+}  # fmt: skip
+_INTENSITIES: dict[Level, tuple[float, float]] = {"normal": (0.75, 1.10), "dim": (0.25, 0.60), "bright": (1.20, 1.60)}
+_GREEN = (0.06, 0.22)  # of the light beyond a black body's, as of some tubes, as a share
+_EVERYWHERE = 0.7  # share of images whose surroundings are in the light of the face
+_CUT = 0.12  # share of portraits whose face the frame may cut
+_WORN = (("hat", 0.10), ("glasses", 0.15), ("mask", 0.08))
+_LOWEST = 0.2  # metres of the camera above the ground
 _WHITE_K = 6504.0  # the camera's white balance
 
 _HAIR: dict[str, tuple[HairStyle, ...]] = {
@@ -89,6 +112,9 @@ class Light:
         intensity: light on a surface that faces the camera, relative to the light that would show the skin's own
             colour.
         ambient: share of the light that comes from everywhere, 0 to 1.
+        green: green of the light beyond that of its temperature, as a share of it.
+        everywhere: whether the surroundings are in this light as well; otherwise they keep their own, as what is seen
+            through a window does.
     """
 
     source: From
@@ -99,12 +125,15 @@ class Light:
     temperature_k: float
     intensity: float
     ambient: float
+    green: float = 0.0
+    everywhere: bool = False
 
 
 def draw_light(rng: np.random.Generator) -> Light:
-    """Where from: evenly; colour and level: usual in three of five, and the others in one of five each."""
-    source = pick(rng, LIGHTS)
-    cast = CASTS[int(rng.choice(3, p=(0.6, 0.2, 0.2)))]
+    """Where from: evenly, but from below and from behind in one of twenty each; colour and level: usual in three of
+    five."""
+    source = LIGHTS[int(rng.choice(len(LIGHTS), p=(0.225, 0.225, 0.225, 0.225, 0.05, 0.05)))]
+    cast = CASTS[int(rng.choice(len(CASTS), p=(0.6, 0.17, 0.17, 0.06)))]
     level = LEVELS[int(rng.choice(3, p=(0.6, 0.2, 0.2)))]
     azimuth, elevation, ambient = _FROM[source]
     return Light(
@@ -116,6 +145,8 @@ def draw_light(rng: np.random.Generator) -> Light:
         temperature_k=float(rng.uniform(*_TEMPERATURES[cast])),
         intensity=float(rng.uniform(*_INTENSITIES[level])),
         ambient=float(rng.uniform(*ambient)),
+        green=float(rng.uniform(*_GREEN)) if cast == "green" else 0.0,
+        everywhere=bool(rng.random() < _EVERYWHERE),
     )
 
 
@@ -148,17 +179,22 @@ def _body(t: float) -> NDArray[np.float64]:
 
 
 def _lit(surroundings: Surroundings, light: Light) -> Surroundings:
-    """The same place in another light; its far background is rendered, and stays."""
-    color = np.asarray(light_color(light.temperature_k))
+    """The same place in another light."""
+    color = np.asarray(light_color(light.temperature_k)) * (1.0, 1 + light.green, 1.0)
+    color /= 1 + 0.7152 * light.green  # of luminance 1 as before
     az, el = math.radians(light.azimuth_deg), math.radians(light.elevation_deg)
     # The camera looks towards +y, the face towards it.
     direction = (math.sin(az) * math.cos(el), -math.cos(az) * math.cos(el), math.sin(el))
     ambient = light.intensity * light.ambient * color
     # A surface facing the camera gets the rest from the main light; at grazing angles less, or cheeks would burn out.
-    sun = math.pi * light.intensity * (1 - light.ambient) / max(-direction[1], 0.5) * color
+    frontal = 1 - light.ambient if light.source != "back" else 0.6  # a rim, which the camera sees at the edges only
+    sun = math.pi * light.intensity * frontal / max(abs(direction[1]), 0.5) * color
     sides = tuple((float(f * ambient[0]), float(f * ambient[1]), float(f * ambient[2])) for f in (1.15, 1.0, 0.75))
+    gain = (light.intensity * color).astype(np.float32)
+    far = surroundings.sky  # what is far away is painted, with the light it has
     return replace(
         surroundings,
+        sky=(lambda directions: far(directions) * gain) if light.everywhere else far,
         sun_direction=direction,
         sun=(float(sun[0]), float(sun[1]), float(sun[2])),
         ambient=(sides[0], sides[1], sides[2]),
@@ -176,6 +212,7 @@ class Shot:
         focal_mm: focal length for a frame 24 mm high, millimetres.
         face_share: height of the face divided by the height of the image, 0 to 1.
         place: name of the environment behind the person.
+        shift: how far the face is moved to the right and down from where it usually is, shares of the image.
     """
 
     yaw_deg: float
@@ -184,6 +221,7 @@ class Shot:
     focal_mm: float
     face_share: float
     place: str
+    shift: tuple[float, float] = (0.0, 0.0)
 
     @property
     def fov_deg(self) -> float:
@@ -191,15 +229,24 @@ class Shot:
         return math.degrees(2 * math.atan(12 / self.focal_mm))
 
 
-def draw_shot(rng: np.random.Generator) -> Shot:
-    """Evenly over turns up to 40 degrees, camera heights up to 15, lenses from 28 to 100 mm and face sizes."""
+def draw_shot(rng: np.random.Generator, shares: tuple[float, float] = (0.2, 0.66)) -> Shot:
+    """Turns up to 55 degrees, small ones more often; camera heights up to 20 degrees, lenses from 28 to 100 mm; one
+    face in eight may be cut by the frame.
+
+    Args:
+        rng: draws everything.
+        shares: smallest and largest height of the face as a share of the image's.
+    """
+    share = float(math.exp(rng.uniform(*np.log(shares))))
+    reach = (1 - share) / 2 if rng.random() >= _CUT else 0.5 - 0.2 * share
     return Shot(
-        yaw_deg=float(rng.uniform(-40, 40)),
-        pitch_deg=float(rng.uniform(-15, 15)),
-        roll_deg=float(rng.uniform(-5, 5)),
+        yaw_deg=float(rng.triangular(-55, 0, 55)),
+        pitch_deg=float(rng.uniform(-20, 20)),
+        roll_deg=float(rng.normal(0, 6)),
         focal_mm=float(math.exp(rng.uniform(math.log(28), math.log(100)))),
-        face_share=float(rng.uniform(0.28, 0.55)),
+        face_share=share,
         place=pick(rng, PLACES),
+        shift=(float(rng.uniform(-reach, reach)), float(rng.uniform(-0.6 * reach, 0.6 * reach))),
     )
 
 
@@ -230,8 +277,9 @@ def _portrayed(spec: PersonSpec, shape: FaceShape, seed: int) -> tuple[list[tupl
         np.random.default_rng([seed, 1]),
         np.random.default_rng([seed, 4]),
         face=lambda described, _: fine_face(described, shape),
+        reshape=lambda mesh: reshaped(mesh, shape.skull),
     )
-    return take_marks(built)
+    return take_marks(textured(built))
 
 
 def _turned(yaw: float) -> NDArray[np.float64]:
@@ -275,9 +323,10 @@ def render_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot
     pitch = math.radians(shot.pitch_deg)
     position = middle + distance * np.array([0.0, -math.cos(pitch), math.sin(pitch)])
     # A little below the face, so that shoulders are in the image.
-    target = middle - np.array([0.0, 0.0, 0.12 * tall / shot.face_share])
+    across, down = (s * tall / shot.face_share for s in shot.shift)
+    target = middle - np.array([across, 0.0, 0.12 * tall / shot.face_share - down])
     camera = Camera(
-        position=(float(position[0]), float(position[1]), float(position[2])),
+        position=(float(position[0]), float(position[1]), max(float(position[2]), _LOWEST)),
         target=(float(target[0]), float(target[1]), float(target[2])),
         fov=shot.fov_deg,
         roll=shot.roll_deg,
@@ -292,6 +341,85 @@ def render_portrait(spec: PersonSpec, shape: FaceShape, light: Light, shot: Shot
         spec=spec,
         distance_m=distance,
     )
+
+
+# ------------------------------------------------------------------------------------------------------------- groups
+@dataclass(frozen=True, eq=False)
+class SeenFace:
+    """A face of a group as the image shows it.
+
+    Attributes:
+        box: (x0, y0, x1, y1), pixels, within the image.
+        tone: Monk Skin Tone of its material, 1 to 10.
+        visible: share of the box that shows this face, with what is worn on it; 0 to 1.
+    """
+
+    box: tuple[float, float, float, float]
+    tone: int
+    visible: float
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Several people in one image: ``pixels`` (S, S, 3) uint8 and their faces, those hidden or outside included."""
+
+    pixels: NDArray[np.uint8]
+    faces: tuple[SeenFace, ...]
+
+
+_FACE_PARTS = ("flesh", "head", "glasses", "mask")
+
+
+def render_group(
+    sitters: Sequence[tuple[PersonSpec, FaceShape]], light: Light, shot: Shot, size: int, *, seed: int
+) -> Group:
+    """People side by side, some nearer than others, each turned another way.
+
+    Args:
+        sitters: the people, with their faces, from the image's left to its right; at least one.
+        light: light on all of them.
+        shot: camera and place; its ``yaw_deg`` and ``face_share`` are not used.
+        size: width and height of the image, pixels, 64 to 2048.
+        seed: seed of what the descriptions leave open, of where people stand, and of the environment.
+
+    Raises:
+        UsageError: unknown place, or a size outside the simulator's.
+    """
+    _check_size(size)
+    rng = np.random.default_rng([seed, 5])
+    items, outlines, x = [], [], 0.0
+    for number, (spec, shape) in enumerate(sitters):
+        parts, marks = _portrayed(spec, shape, seed + number)
+        heading = math.atan2(marks.forward[1], marks.forward[0])
+        matrix = _turned(math.radians(-90.0 + float(rng.triangular(-50, 0, 50))) - heading)
+        matrix[:3, 3] = (x, float(rng.uniform(0, 1.0)), 0.0)
+        x += float(rng.uniform(0.5, 0.9))
+        faces = [part for name, part in parts if name in _FACE_PARTS]
+        others = [part for name, part in parts if name not in _FACE_PARTS]
+        items += [Placed(Model(tuple(faces)), matrix), Placed(Model(tuple(others)), matrix)]
+        outlines.append(marks.outline @ matrix[:3, :3].T + matrix[:3, 3])
+    middles = np.stack([outline.mean(axis=0) for outline in outlines])
+    low, high = middles.min(axis=0), middles.max(axis=0)
+    middle, half = (low + high) / 2, max(high[0] - low[0], high[2] - low[2]) / 2 + 0.25
+    distance = half * float(rng.uniform(1.0, 1.7)) / math.tan(math.radians(shot.fov_deg) / 2) + 0.5
+    pitch = math.radians(shot.pitch_deg * 0.7)
+    position = middle + distance * np.array([0.0, -math.cos(pitch), math.sin(pitch)])
+    target = middle - np.array([0.0, 0.0, float(rng.uniform(0.0, 0.5)) * half])
+    camera = Camera(
+        position=(float(position[0]), float(position[1]), max(float(position[2]), _LOWEST)),
+        target=(float(target[0]), float(target[1]), float(target[2])),
+        fov=shot.fov_deg,
+        roll=shot.roll_deg,
+    )
+    location = standard_catalogue().environment(shot.place).build(np.random.default_rng([seed, 2]))
+    image = render(items, _lit(location, light), camera, size)
+    seen = []
+    for number, ((spec, _), outline) in enumerate(zip(sitters, outlines, strict=True)):
+        x0, y0, x1, y1 = _box_of(camera, outline, size)
+        own = image.mask[int(y0) : math.ceil(y1), int(x0) : math.ceil(x1)] == 2 * number + 1
+        visible = float(own.mean()) if own.size else 0.0
+        seen.append(SeenFace(box=(x0, y0, x1, y1), tone=spec.skin_tone, visible=visible))
+    return Group(pixels=image.pixels, faces=tuple(seen))
 
 
 def _render(
@@ -311,12 +439,25 @@ def _check_size(size: int) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ folders
-def _sitter(rng: np.random.Generator, tone: int) -> PersonSpec:
-    """A clothed person of a tone, everything else drawn whatever the tone is."""
+def draw_sitter(rng: np.random.Generator, tone: int) -> tuple[PersonSpec, FaceShape]:
+    """A clothed person of a tone with a face, everything else drawn whatever the tone is.
+
+    Args:
+        rng: draws everything.
+        tone: Monk Skin Tone, 1 (lightest) to 10 (darkest).
+    """
     outfit = {pick(rng, ("", "shirt", "jacket", "suit", "dress"))}
-    outfit |= {name for name, share in (("hat", 0.08), ("glasses", 0.2)) if rng.random() < share}
+    outfit |= {name for name, share in _WORN if rng.random() < share}
     outfit.discard("")
-    return dressed_person(rng, outfit, skin_tone=tone, pose="relaxed")
+    builds: tuple[Build, ...] = ("slim", "average", "average", "stout", "stout", "child")
+    spec = dressed_person(rng, outfit, skin_tone=tone, pose="relaxed", build=pick(rng, builds))
+    shape = draw_face(rng)
+    if spec.build == "child":
+        spec = replace(spec, height_m=float(rng.uniform(1.05, 1.35)), facial_hair="none")
+        shape = replace(
+            shape, age=0.0, nose_length=0.75 * shape.nose_length, eye_size=1.12 * shape.eye_size, lip_color=None
+        )
+    return draw_features(rng, spec, shape)
 
 
 @dataclass(frozen=True)
@@ -336,8 +477,8 @@ def render_portraits(
     (1 to 10), ``x0``, ``y0``, ``x1``, ``y1`` (the face, pixels), ``{landmark}_x`` and ``_y``, ``skin_share`` (of the
     face box that is bare skin), ``red``, ``green``, ``blue`` (median colour of that skin as the image shows it),
     the fields of ``Light`` and ``Shot``, ``yaw_range``, ``distance_m``, and of the person ``skin`` (matte or with
-    sheen), ``figure``, ``hair``, ``facial_hair``, ``glasses``, ``hat``. The same seed and size give the same files,
-    and the first images do not depend on how many follow.
+    sheen), ``figure``, ``hair``, ``facial_hair``, ``glasses``, ``hat``, ``mask``, ``age``, ``build``. The same seed and
+    size give the same files, and the first images do not depend on how many follow.
 
     Args:
         out: folder to write to, new or empty.
@@ -359,8 +500,8 @@ def render_portraits(
     for number in range(count):
         tone = number % len(MONK_TONES) + 1
         rng = np.random.default_rng([seed, number, 0x907])
-        light, shot, shape = draw_light(rng), draw_shot(rng), draw_face(rng)
-        spec = _sitter(rng, tone)
+        light, shot = draw_light(rng), draw_shot(rng)
+        spec, shape = draw_sitter(rng, tone)
         portrait = render_portrait(spec, shape, light, shot, size, seed=int(rng.integers(2**31)))
         name = f"images/{number:05d}_tone{tone:02d}.png"
         write_whole(out / name, encode_png(portrait.pixels), sync=False)
@@ -407,6 +548,8 @@ def _facts(portrait: Portrait, shape: FaceShape, light: Light, shot: Shot) -> di
         "temperature_k": round(light.temperature_k),
         "intensity": round(light.intensity, 3),
         "ambient": round(light.ambient, 3),
+        "green": round(light.green, 3),
+        "everywhere": int(light.everywhere),
         "skin": "sheen" if shape.sheen else "matte",
         "yaw_range": f"{low}-{high}",
         "yaw_deg": round(shot.yaw_deg, 1),
@@ -416,10 +559,13 @@ def _facts(portrait: Portrait, shape: FaceShape, light: Light, shot: Shot) -> di
         "distance_m": round(portrait.distance_m, 2),
         "place": shot.place,
         "figure": spec.figure,
-        "hair": spec.hair,
-        "facial_hair": spec.facial_hair,
-        "glasses": int(spec.glasses),
+        "hair": shape.cover or spec.hair,
+        "facial_hair": shape.growth or spec.facial_hair,
+        "glasses": shape.frames or ("round" if spec.glasses else "none"),
         "hat": int(spec.hat_color is not None),
+        "mask": int(spec.mask_color is not None),
+        "age": round(shape.age, 3),
+        "build": spec.build,
     }
     return facts
 

@@ -15,7 +15,7 @@ from verism.files import write_whole
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["OnnxInterface", "read_onnx", "write_onnx"]
+__all__ = ["OnnxInterface", "read_onnx", "with_properties", "write_onnx"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +102,26 @@ def read_onnx(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         raise ValueError(f"no ONNX file: {err}") from err
     weights = {i.name: torch.from_numpy(onnx.numpy_helper.to_array(i).copy()) for i in model.graph.initializer}
     return weights, {each.key: each.value for each in model.metadata_props}
+
+
+def with_properties(path: Path, properties: Mapping[str, str]) -> Path:
+    """Write other metadata into a file of ``write_onnx``; the network stays as it is.
+
+    Args:
+        path: the file.
+        properties: metadata by name; names that the file has already are given these values.
+
+    Returns:
+        ``path``.
+    """
+    onnx = require("onnx", extra="train", purpose="writing a network as ONNX")
+    proto = onnx.load_model_from_string(path.read_bytes())
+    known = {entry.key: entry.value for entry in proto.metadata_props} | dict(properties)
+    del proto.metadata_props[:]
+    for key, value in known.items():
+        proto.metadata_props.add(key=key, value=value)
+    write_whole(path, proto.SerializeToString())
+    return path
 
 
 _LARGE = 1_024  # numbers of a weight from which on half its size is worth a node

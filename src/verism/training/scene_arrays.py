@@ -30,6 +30,7 @@ __all__ = [
     "StackedImages",
     "Target",
     "extent",
+    "held_out_of",
     "load_scene_arrays",
     "split_held_out",
 ]
@@ -180,6 +181,16 @@ def _some(images: ImageStore, chosen: Sequence[int]) -> StackedImages:
     return StackedImages(store.parts, store.rows[chosen].reshape(-1, 2))
 
 
+def held_out_of(name: str, share: float) -> bool:
+    """Whether the image of a name is held out, by its name alone.
+
+    Args:
+        name: of the image.
+        share: share of the images to hold out, in [0, 1).
+    """
+    return zlib.crc32(name.encode()) % 10_000 < share * 10_000
+
+
 def split_held_out(arrays: SceneArrays, share: float) -> tuple[SceneArrays, SceneArrays]:
     """Images to learn from, and images held out.
 
@@ -191,7 +202,7 @@ def split_held_out(arrays: SceneArrays, share: float) -> tuple[SceneArrays, Scen
     """
     if not 0 <= share < 1:
         raise ValueError(f"share must lie in [0, 1), not {share}")
-    out = [zlib.crc32(name.encode()) % 10_000 < share * 10_000 for name in arrays.names]
+    out = [held_out_of(name, share) for name in arrays.names]
     return arrays.subset(i for i, o in enumerate(out) if not o), arrays.subset(i for i, o in enumerate(out) if o)
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "AugmentConfig",
     "DetectorConfig",
     "EmbedderConfig",
+    "FacesConfig",
     "FinetuneConfig",
     "GeneratorConfig",
     "Interval",
@@ -32,6 +33,7 @@ __all__ = [
     "Precision",
     "SceneChoice",
     "SecondLookConfig",
+    "SkinToneConfig",
     "TrainConfig",
     "WriterConfig",
     "setting",
@@ -297,6 +299,47 @@ class SecondLookConfig(NetworkConfig):
     max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
     augment: AugmentConfig = setting("How crops are varied.", AugmentConfig())
     held_out: float = setting("Share of the train scenes kept for calibration.", 0.04, within="[0, 1)")
+
+    @property
+    def smallest_share(self) -> int:
+        """Two: batch normalisation needs them."""
+        return 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class FacesConfig(DetectorConfig):
+    """The built-in face finder: a detector of one class."""
+
+    classes: tuple[str, ...] = _default(DetectorConfig, "classes", ("face",))
+    colors: tuple[str, ...] = _default(DetectorConfig, "colors", ())
+    width: float = _default(DetectorConfig, "width", 0.25)
+    augment: AugmentConfig | None = _default(
+        DetectorConfig, "augment",
+        AugmentConfig(flip=0.5, scale=(0.6, 1.5), aspect=1.15, collage=0.25, small_until=0.15, coarse=0.2),
+    )  # fmt: skip
+    held_out: float = _default(DetectorConfig, "held_out", 0.15)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkinToneConfig(NetworkConfig):
+    """The built-in estimator of skin tone."""
+
+    face: int = setting("Side of the faces the network sees in pixels, a multiple of 16.", 64, within="[32, 256]")
+    scene: int = setting("Side of the whole image it sees beside each, a multiple of 8.", 32, within="[16, 128]")
+    context: float = setting("Side of what it sees of a face, as a multiple of the face's longer side.", 1.5,
+                             within="[1, 4]")  # fmt: skip
+    width: float = setting("Multiplies the network's channels; 1.0 has 0.7 million parameters.", 1.0,
+                           within="(0, inf)")  # fmt: skip
+    batch_size: int = setting("Faces at a time; batch normalisation needs two.", 32, within="[2, inf)")
+    lr: float | None = _default(TrainConfig, "lr", 2e-3)
+    lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 50)
+    max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
+    spread: float = setting(
+        "How far a target's probability spreads to the tones beside the true one: standard deviation in tones.", 0.5,
+        within="(0, 5]",
+    )  # fmt: skip
+    relight: float = setting("Share of examples whose light is changed.", 0.7, within="[0, 1]")
+    held_out: float = setting("Share of the examples kept for validation and calibration.", 0.15, within="[0, 1)")
 
     @property
     def smallest_share(self) -> int:

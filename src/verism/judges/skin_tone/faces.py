@@ -1,7 +1,7 @@
 """Faces as judges of skin tone see them: where one is, how sure its finder was, and which way it looks.
 
-A finder is anything with a ``name`` and ``find``. Those that come with the package are in ``cascade`` (boxes, without a
-model to download), ``networks`` (detectors in ONNX files: five landmarks) and ``alignment`` (68 landmarks).
+A finder is anything with a ``name`` and ``find``: ``builtin`` (boxes, by the network that comes with the package),
+``cascade`` (boxes, by OpenCV), ``networks`` (detectors in ONNX files: five landmarks) and ``alignment`` (68 landmarks).
 
 Landmarks are ordered as they lie in an image of an upright face, from the image's left to its right. Five: the eyes,
 the tip of the nose, the corners of the mouth. 68: the order of the iBUG 300-W annotations (jaw 0-16, brows 17-26, nose

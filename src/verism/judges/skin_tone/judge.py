@@ -24,7 +24,7 @@ from verism.judges.skin_tone.colour import (
 )
 from verism.judges.skin_tone.faces import Face, FaceFinder
 from verism.judges.skin_tone.regions import PARTS, FacePart, skin_region
-from verism.metrics.colour import skin_rule
+from verism.metrics.colour import MONK_LAB, ciede2000, skin_rule
 from verism.records import LoadedImage, SkinToneNeed
 
 if TYPE_CHECKING:
@@ -39,12 +39,14 @@ __all__ = [
     "Colour",
     "SkinSettings",
     "SkinToneJudge",
+    "Tones",
     "WholeImage",
 ]
 
-Colour = Literal["pixels", "rule", "trust"]
+Colour = Literal["pixels", "rule", "trust", "estimated"]
 """What is measured: the ``pixels`` of the region as they are, those of them that pass the colour ``rule`` of
-the intermediate released code, or the albedo that ``trust`` estimates."""
+the intermediate released code, or the albedo that ``trust`` estimates. ``estimated``: pixels are measured, and the tone
+is what the built-in estimator says."""
 COLOURS: tuple[Colour, ...] = get_args(Colour)
 
 MIN_FACE = 24
@@ -54,6 +56,8 @@ as JPEG (quality 85, colour at half the resolution) moved by CIEDE2000 1.7 in th
 
 MIN_REGION = 16
 """Pixels of skin that a colour needs: half of what cheeks and forehead of a face of ``MIN_FACE`` pixels hold."""
+
+_WORTH_SAYING = 0.05  # probability of a second or third tone that the note tells
 
 MAX_YAW_DEG = 60.0
 """Yaw up to which a face is measured; beyond, landmarks of the hidden side are guesses."""
@@ -65,8 +69,9 @@ class SkinSettings:
 
     Attributes:
         colour: ``pixels``: those of the region as they are. ``rule``: those of them that pass the colour rule of the
-            intermediate released code. ``trust``: the albedo that TRUST estimates. None: ``trust`` where its files are
-            given, else ``pixels``.
+            intermediate released code. ``trust``: the albedo that TRUST estimates. ``estimated``: the tone is what the
+            built-in estimator says, everything else as with ``pixels``. None: ``trust`` where its files are given,
+            ``estimated`` where the built-in finder finds the faces, else ``pixels``.
         average: of the region's pixels, see ``colour.measure_skin``.
         illumination: how the light is estimated and taken out; an albedo is free of light, so ``none`` with it.
         region: parts of the face to measure.
@@ -92,6 +97,14 @@ class Albedo(Protocol):
     def measure(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> list[SkinColour]: ...
 
 
+class Tones(Protocol):
+    """Estimates the tone of faces (``builtin.BuiltinTones``)."""
+
+    name: str
+
+    def estimate(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> NDArray[np.float64]: ...
+
+
 class WholeImage:
     """Takes every image for one face. With ``colour=rule`` this is the pixel rule of the intermediate released code,
     which looks at all pixels of an image and for no face."""
@@ -112,10 +125,14 @@ class SkinToneJudge:
 
     The public attribute ``name`` is the finder's, then everything that changes the colour.
 
+    With ``tones``, the column ``tone`` is the estimator's, and the note says with what probability; the tones of the
+    published ways (``tone_by_ita``, ``released_tone``, ``rgb_tone``) are those of the pixels all the same.
+
     Args:
         finder: of faces.
-        settings: how their colour is measured; ``colour=trust`` needs ``albedo``.
+        settings: how their colour is measured; ``colour=trust`` needs ``albedo``, and ``colour=estimated`` ``tones``.
         albedo: of faces.
+        tones: estimator of the tone of faces.
 
     Raises:
         UsageError: an option outside its range, or options that exclude each other.
@@ -129,10 +146,12 @@ class SkinToneJudge:
         settings: SkinSettings = SkinSettings(),
         *,
         albedo: Albedo | None = None,
+        tones: Tones | None = None,
     ) -> None:
         average, illumination, region = settings.average, settings.illumination, settings.region
         min_face, max_yaw, min_pixels = settings.min_face, settings.max_yaw, settings.min_pixels
-        colour = settings.colour or ("pixels" if albedo is None else "trust")
+        usual: Colour = "trust" if albedo is not None else "pixels" if tones is None else "estimated"
+        colour = settings.colour or usual
         check_choice("colour", colour, COLOURS)
         check_choice("average", average, AVERAGES)
         check_choice("illumination", illumination, ILLUMINATIONS)
@@ -148,14 +167,16 @@ class SkinToneJudge:
             raise UsageError("colour=trust needs the folder of TRUST's files (trust=FOLDER), and only it takes one")
         if colour == "trust" and illumination != "none":
             raise UsageError(f"illumination={illumination}: TRUST estimates the light itself; leave it out")
-        self._finder, self._albedo = finder, albedo
+        if (colour == "estimated") != (tones is not None):
+            raise UsageError("colour=estimated is the built-in estimator's, and no other measure goes with it")
+        self._finder, self._albedo, self._tones = finder, albedo, tones
         self._colour: Colour = colour
         self._average: Average = average
         self._illumination: Illumination = illumination
         self._parts = tuple(part for part in PARTS if part in region)
         self._min_face, self._max_yaw, self._min_pixels = min_face, max_yaw, min_pixels
         described = {
-            "colour": colour if albedo is None else albedo.name,
+            "colour": albedo.name if albedo is not None else colour if tones is None else tones.name,
             # TRUST looks at its own map of the face, and says how it averages.
             "region": "+".join(self._parts) if albedo is None else None,
             "average": average if albedo is None else None,
@@ -213,6 +234,9 @@ class SkinToneJudge:
             return []
         light = estimate_light(pixels, self._illumination)
         seen = [self._seen(pixels, face, light) for face in faces]
+        if self._tones is not None:
+            chances = self._tones.estimate(pixels, faces)
+            return [_with_tone(entry, row) for entry, row in zip(seen, chances, strict=True)]
         if self._albedo is None:
             return seen
         # No network can tell the tone of a black and white image, or of a face that lies outside the frame; and what
@@ -229,6 +253,18 @@ class SkinToneJudge:
         if self._colour == "rule":
             mask &= skin_rule(pixels)
         return measure_skin(pixels, mask, average=self._average, illumination=light, min_pixels=self._min_pixels)
+
+
+def _with_tone(skin: SkinColour, chances: NDArray[np.float64]) -> SkinColour:
+    """What was measured, with the tone of an estimator that gives each tone its probability, shape (10,)."""
+    if skin.state == "no_skin":  # the region lies outside the frame: not enough of the face is there
+        return skin
+    tone = int(chances.argmax()) + 1
+    others = [k + 1 for k in np.argsort(-chances)[1:3].tolist() if chances[k] >= _WORTH_SAYING]
+    said = f"tone {tone} with a probability of {chances[tone - 1]:.2f}"
+    said += "".join(f", {other} with {chances[other - 1]:.2f}" for other in others)
+    distance = float(ciede2000(np.array(skin.lab), MONK_LAB[tone - 1]))
+    return replace(skin, tone=tone, delta_e=distance, note="; ".join(filter(None, (skin.note, said))))
 
 
 def _measured(skin: SkinColour) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from verism.errors import UsageError
 from verism.judges.skin_tone.alignment import FanFaces
+from verism.judges.skin_tone.builtin import BuiltinFaces, BuiltinTones
 from verism.judges.skin_tone.cascade import CascadeFaces
 from verism.judges.skin_tone.faces import FaceFinder
 from verism.judges.skin_tone.judge import SkinSettings, SkinToneJudge, WholeImage
@@ -15,7 +16,32 @@ from verism.judges.skin_tone.networks import OnnxFaces
 from verism.judges.skin_tone.trust import TrustAlbedo, TrustSettings
 from verism.options import INLINE
 
-__all__ = ["cascade", "fan", "image", "onnx"]
+__all__ = ["builtin", "cascade", "fan", "image", "onnx"]
+
+
+def builtin(
+    *,
+    finder: Annotated[BuiltinFaces, INLINE],
+    skin: SkinSettings = SkinSettings(),
+    estimator: Path | None = None,
+    trust: Path | None = None,
+    networks: TrustSettings = TrustSettings(),
+) -> SkinToneJudge:
+    """Faces and their tones by the networks that come with the package.
+
+    Args:
+        finder: of faces.
+        skin: how their colour is measured, and by ``colour`` how the tone is told.
+        estimator: file of ``verism train skin-tone`` that estimates the tones; none: the one of the package.
+        trust: folder with TRUST's files, to measure the albedo it estimates; none: no albedo is estimated.
+        networks: how TRUST's networks are run.
+    """
+    if trust is not None or skin.colour not in (None, "estimated"):
+        if estimator is not None:
+            raise UsageError("estimator=FILE tells tones with colour=estimated alone; leave out one of the two")
+        return _judge(finder, skin, trust, networks)
+    _refuse_settings(networks)
+    return SkinToneJudge(finder, skin, tones=BuiltinTones(estimator))
 
 
 def cascade(
@@ -91,6 +117,11 @@ def image(
 def _judge(finder: FaceFinder, skin: SkinSettings, trust: Path | None, networks: TrustSettings) -> SkinToneJudge:
     if trust is not None:
         return SkinToneJudge(finder, skin, albedo=TrustAlbedo(trust, settings=networks, average=skin.average))
+    _refuse_settings(networks)
+    return SkinToneJudge(finder, skin)
+
+
+def _refuse_settings(networks: TrustSettings) -> None:
+    """Refuse settings of TRUST's networks where they are not asked."""
     if replace(networks, device=None) != TrustSettings():
         raise UsageError("dtype, batch_size and seed are those of TRUST's networks; name its files with trust=FOLDER")
-    return SkinToneJudge(finder, skin)

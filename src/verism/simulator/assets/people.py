@@ -645,6 +645,7 @@ def build_parts(
     face_rng: np.random.Generator | None = None,
     *,
     face: Face | None = None,
+    reshape: Callable[[Mesh], Mesh] | None = None,
 ) -> list[tuple[str, Part]]:
     """The person described, part by part with what each belongs to, standing on z = 0 and facing +x.
 
@@ -653,7 +654,7 @@ def build_parts(
     that ``hair`` names), ``hat``, ``glasses``, ``mask``, ``tie``, ``gloves``. ``rng`` draws what a description leaves
     open (lean, stride, turn of the head); ``face_rng`` the nose, smile and hair, so that they can be kept while clothes
     change (some draw from ``rng``): if None, ``rng`` too. ``face`` draws another face than that of the scenes' people,
-    with names of its own.
+    with names of its own; ``reshape`` gives a mesh of the usual head, or of what is worn on it, another skull.
     """
     m = _measures(spec)
     skeleton = _pose(spec, m, rng)
@@ -688,11 +689,15 @@ def build_parts(
     parts = [("skin", Part(merge(flesh), skin))]
     parts += [(name, Part(merge(meshes), material)) for name, meshes, material in worn]
     parts += [
-        (name, Part(merge(meshes).transformed(position), material))
+        (name, Part((reshape or _unchanged)(merge(meshes)).transformed(position), material))
         for name, meshes, material in _head(spec, face_rng or rng, face)
     ]
     ground = min(float(part.mesh.bounds[0][2]) for _, part in parts)
     return [(name, Part(part.mesh.moved(z=-ground), part.material)) for name, part in parts]
+
+
+def _unchanged(mesh: Mesh) -> Mesh:
+    return mesh
 
 
 def build_person(spec: PersonSpec, rng: np.random.Generator) -> Model:
