@@ -514,8 +514,8 @@ def _cover(cover: Cover) -> tuple[list[Mesh], list[Mesh]]:
         for k, angle in enumerate(angles):
             x, y = 0.40 * math.cos(angle), 0.36 * math.sin(angle)
             low = -0.25 - 0.12 * (k % 3)
-            ropes.append(_strand([(x, y, 0.78, thick), (1.12 * x, 1.15 * y, 0.45, thick), (1.16 * x, 1.2 * y, 0.0, thick),
-                                  (1.1 * x, 1.15 * y, low, 0.6 * thick)]).with_twin())  # fmt: skip
+            line = [(x, y, 0.78, thick), (1.12 * x, 1.15 * y, 0.45, thick), (1.16 * x, 1.2 * y, 0.0, thick)]
+            ropes.append(_strand([*line, (1.1 * x, 1.15 * y, low, 0.6 * thick)]).with_twin())
         return [shell(_LOW, 0.045, bump=0.012), *ropes], []
     if cover == "turban":
         wraps = []
