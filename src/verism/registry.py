@@ -45,7 +45,7 @@ __all__ = [
 GENERATORS: Mapping[str, tuple[str, str]] = {
     "builtin": (
         "verism.generators.builtin:BuiltinGenerator",
-        "our small model, trained on rendered PaintSkills: builtin, builtin:FOLDER, builtin:temperature=0.8",
+        "verism's small model, trained on rendered PaintSkills: builtin, builtin:FOLDER, builtin:temperature=0.8",
     ),
     "diffusers": (
         "verism.generators.diffusers_pipeline:DiffusersGenerator",
@@ -53,28 +53,28 @@ GENERATORS: Mapping[str, tuple[str, str]] = {
     ),
     "openai": (
         "verism.generators.openai_images:OpenAIImages",
-        "OpenAI's images interface, theirs or another's (--base-url): openai:MODEL",
+        "an OpenAI-compatible image service (--base-url): openai:MODEL",
     ),
     "command": (
         "verism.generators.command:CommandGenerator",
-        "a program of yours, asked by lines of JSON: command:./paint.py",
+        "your own program, by lines of JSON: command:./paint.py",
     ),
-    "python": ("verism.generators.function:load_generator", "a function of yours: python:module:factory?key=value"),
+    "python": ("verism.generators.function:load_generator", "your own function: python:module:factory?key=value"),
     "images": (
         "verism.generators.folder:matched_images",
-        "images that exist: images:FOLDER or images:list.csv; same as --images",
+        "existing images: images:FOLDER or images:list.csv; same as --images",
     ),
     "scripted": (
         "verism.generators.scripted:ScriptedGenerator",
-        "rendered images, wrong on purpose at a known rate: scripted:error=0.2",
+        "rendered images with a known error rate: scripted:error=0.2",
     ),
     "oracle": (
         "verism.generators.scripted:oracle",
-        "rendered images of the very scenes: the upper bound of a judge",
+        "correctly rendered images: the upper bound of a judge",
     ),
     "people": (
         "verism.generators.people:drawn_people",
-        "rendered people of known looks: people:female=0.3&tones=1:0.1,5:0.5,10:0.4&wears=skirt:0.4/0.0",
+        "rendered people of known appearance: people:female=0.3&tones=1:0.1,5:0.5,10:0.4&wears=skirt:0.4/0.0",
     ),
 }
 
@@ -83,7 +83,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "detector": {
         "builtin": (
             "verism.judges.detection.builtin:BuiltinDetector",
-            "our detector, trained on rendered scenes; no extra needed",
+            "verism's detector, trained on rendered scenes; no extra needed",
         ),
         "transformers": (
             "verism.judges.detection.transformers_detector:TransformersDetector",
@@ -99,7 +99,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "results": (
             "verism.judges.detection.results:DetectionResults",
-            "boxes found elsewhere: results:FILE.csv or .jsonl",
+            "boxes of another program: results:FILE.csv or .jsonl",
         ),
     },
     "segmenter": {
@@ -119,13 +119,13 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "results": (
             "verism.judges.depth.results:DepthResults",
-            "depth maps made elsewhere, one .npy for each image: results:FOLDER",
+            "depth maps of another program, one .npy per image: results:FOLDER",
         ),
     },
     "features": {
         "builtin": (
             "verism.judges.features.builtin:BuiltinFeatures",
-            "of our detector: offline, for demonstrations and dry runs",
+            "of verism's detector: offline, for demonstrations and dry runs",
         ),
         "inception": (
             "verism.judges.features.inception:inception_features",
@@ -151,7 +151,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "clip": {
         "builtin": (
             "verism.judges.embedding.builtin:BuiltinEmbedder",
-            "our embedder, trained on rendered scenes and people; no extra needed",
+            "verism's embedder, trained on rendered scenes and people; no extra needed",
         ),
         "clip": (
             "verism.judges.embedding.clip:ClipJudge",
@@ -169,7 +169,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "results": (
             "verism.judges.captions.results:CaptionResults",
-            "captions made elsewhere, COCO results: results:FILE.json",
+            "captions of another program, COCO results: results:FILE.json",
         ),
     },
     "vqa": {
@@ -187,15 +187,15 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "results": (
             "verism.judges.vqa.results:AnswerResults",
-            "answers given elsewhere: results:FILE.csv or .jsonl",
+            "answers of another program: results:FILE.csv or .jsonl",
         ),
         "classifier": (
             "verism.judges.vqa.image_classifier:ImageClassifier",
-            "labels of an image classifier, for suites of one question: classifier:ID_OR_PATH?yes=LABEL",
+            "labels of an image classifier, for suites with one question: classifier:ID_OR_PATH?yes=LABEL",
         ),
         "nearest": (
             "verism.judges.vqa.nearest:NearestChoice",
-            "beside another, the choice nearest to a free reply: nearest:SENTENCE_MODEL?vqa=NAME",
+            "adds the choice nearest to a free reply: nearest:SENTENCE_MODEL?vqa=NAME",
         ),
     },
     "ocr": {
@@ -205,7 +205,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "rapidocr": (
             "verism.judges.ocr.rapidocr_engine:RapidOcr",
-            "PaddleOCR's networks, which the package brings: no GPU, nothing to download",
+            "PaddleOCR's networks, included in its package: no GPU, no download",
         ),
         "transformers": (
             "verism.judges.ocr.transformers_ocr:TransformersOcr",
@@ -217,7 +217,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "results": (
             "verism.judges.ocr.results:OcrResults",
-            "texts read elsewhere: results:FILE.csv or .jsonl",
+            "texts of another program: results:FILE.csv or .jsonl",
         ),
     },
     "scorer": {
@@ -243,7 +243,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "results": (
             "verism.judges.preference.results:PreferenceResults",
-            "scores given elsewhere: results:FILE.csv or .jsonl",
+            "scores of another program: results:FILE.csv or .jsonl",
         ),
     },
     "skin_tone": {

@@ -98,7 +98,7 @@ JUDGE_ERROR_METRICS = (
     MetricSpec(
         "true_accuracy",
         title="true accuracy",
-        meaning="Share of images that are right by the ground truth of their rendered scenes.",
+        meaning="Share of images that are correct by the ground truth of their rendered scenes.",
         scale=SHARE,
         better="higher",
         source="the revised rule, applied to the ground truth",
@@ -107,7 +107,7 @@ JUDGE_ERROR_METRICS = (
     MetricSpec(
         "judge_false_accept",
         title="false accepts of the judge",
-        meaning="Share judged right among the images that are wrong.",
+        meaning="Share of the wrong images that are judged correct.",
         scale=SHARE,
         better="lower",
         source="confusion of verdicts with the ground truth",
@@ -116,7 +116,7 @@ JUDGE_ERROR_METRICS = (
     MetricSpec(
         "judge_false_reject",
         title="false rejects of the judge",
-        meaning="Share judged wrong among the images that are right.",
+        meaning="Share of the correct images that are judged wrong.",
         scale=SHARE,
         better="lower",
         source="confusion of verdicts with the ground truth",

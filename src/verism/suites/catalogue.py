@@ -73,13 +73,13 @@ SUITES: Mapping[str, Entry] = {
     ),
     "geography": Entry(
         f"{HOME}.geography.suite:Geography",
-        "realism, diversity and consistency by region of the world, as DIG In: 27 objects, 6 regions (GeoDE)",
+        "realism, diversity and consistency by region of the world (DIG In): 27 objects, 6 regions (GeoDE)",
         commands={"data check": f"{HOME}.geography.cli:check"},
         published={"digin": f"{HOME}.geography.published:digin"},
     ),
     "geography_dollarstreet": Entry(
         f"{HOME}.geography.suite:GeographyDollarStreet",
-        "the same with DollarStreet: 109 topics, 4 regions",
+        "as geography, with DollarStreet: 109 topics, 4 regions",
     ),
     "quality": Entry(
         f"{HOME}.quality.suite:Quality",
@@ -87,18 +87,18 @@ SUITES: Mapping[str, Entry] = {
     ),
     "gender_presentation": Entry(
         f"{HOME}.gender_presentation.suite:GenderPresentation",
-        "what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a study file",
+        "clothes shown on women and men (GEP): 15 attributes, 16 contexts; your own terms by a study file",
         commands={"gep": f"{HOME}.gender_presentation.cli:gep"},
         published={"gep": f"{HOME}.gender_presentation.published:gep"},
     ),
     "social_bias": Entry(
         f"{HOME}.social_bias.suite:SocialBias",
-        "whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, ICCV 2023)",
+        "perceived gender, skin tone and 15 attributes of people in 83 professions (DALL-Eval, ICCV 2023)",
         published={"dalleval": f"{HOME}.social_bias.published:dalleval"},
     ),
     "social_bias_v1": Entry(
         f"{HOME}.social_bias_v1.suite:SocialBiasV1",
-        "the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote each",
+        "first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote per prompt",
         published={"dalleval": f"{HOME}.social_bias_v1.published:dalleval"},
     ),
     "geneval": Entry(
@@ -141,13 +141,13 @@ SUITES: Mapping[str, Entry] = {
     ),
     "preference": Entry(
         f"{HOME}.preference.suite:Preference",
-        "PickScore and its kind: scores, win rates of two sets or several runs, agreement with people",
+        "PickScore and similar models: scores, win rates of two sets or several runs, agreement with people",
         commands={"preference": f"{HOME}.preference.cli:preference"},
         published={"preference": f"{HOME}.preference.published:preference"},
     ),
     "unsafe_content": Entry(
         f"{HOME}.unsafe_content.suite:UnsafeContent",
-        "unsafe images from prompts that invite them (I2P and the like); from your copy of the data",
+        "unsafe images from prompts that invite them (I2P and similar); from your copy of the data",
     ),
     "oneig_alignment": Entry(
         f"{HOME}.oneig_alignment.suite:OneIGAlignment",
@@ -166,7 +166,7 @@ SUITES: Mapping[str, Entry] = {
     ),
     "text_rendering": Entry(
         f"{HOME}.text_rendering.suite:TextRendering",
-        "texts in images, read by OCR: our own prompts, LongText-Bench, CVTG-2K, OneIG's text part",
+        "text in images, read by OCR: verism's own prompts, LongText-Bench, CVTG-2K, OneIG's text part",
         published={
             "cvtg": f"{HOME}.text_rendering.published:cvtg",
             "longtext": f"{HOME}.text_rendering.published:longtext",

@@ -14,7 +14,7 @@ METRIC_SPECS = (
     MetricSpec(
         "bleu_1",
         title="BLEU-1",
-        meaning="Words of the caption that references have, too.",
+        meaning="Words of the caption that are in the references.",
         scale=SHARE,
         better="higher",
         source=PAPINENI,

@@ -80,7 +80,7 @@ METRICS = (
         "clip_score",
         title="CLIPScore",
         meaning="Mean cosine of image and prompt, neither scaled nor cut at 0. It spans 0.298 to 0.320 over twelve "
-        "published systems: it hardly tells models apart.",
+        "published systems, and hardly separates models.",
         scale=COSINE,
         better="higher",
         headline=True,
@@ -105,7 +105,8 @@ METRICS = (
         "multimodal",
         title="levels by a chat model",
         meaning="Mean over images of the level that a multimodal chat model gives, as a share; colour, shape and "
-        "texture by phrase, multiplied. Questions are worded by us, so no number is a published one.",
+        "texture by phrase, multiplied. The wording is verism's, so numbers do not compare with published "
+        "ones.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -116,8 +117,8 @@ METRICS = (
     MetricSpec(
         "accuracy",
         title="all there",
-        meaning="Share of images that show all that is asked: every phrase more probable than not, both objects and "
-        "their relation, every number exact. Ours, and in no paper.",
+        meaning="Share of images that satisfy the whole prompt: every phrase more probable than not, both objects "
+        "and their relation, every number exact. Verism's, not in the paper.",
         scale=SHARE,
         better="higher",
         source="derived from the rules, so that they can be held against ground truth",
@@ -126,8 +127,8 @@ METRICS = (
     MetricSpec(
         "relation_worth",
         title="relation alone",
-        meaning="Mean over images of what the relation is worth, without the objects' confidences; 0 where an object "
-        "was not found.",
+        meaning="Mean over images of the relation's score, without the objects' confidences; 0 if an object is not "
+        "detected.",
         scale=SHARE,
         better="higher",
         source="part of the rule",
@@ -137,7 +138,7 @@ METRICS = (
     MetricSpec(
         "objects_found",
         title="objects found",
-        meaning="Mean over images of the share of the prompt's two objects that were found.",
+        meaning="Mean over images of the share of the prompt's two objects that are detected.",
         scale=SHARE,
         better="higher",
         source="part of the rule",

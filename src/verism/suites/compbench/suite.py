@@ -157,7 +157,7 @@ class CompBench(Suite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="compbench",
         title="T2I-CompBench",
-        question="Do attributes belong to the right objects, and are relations, numbers and actions as asked?",
+        question="Are attributes, relations, numbers and actions as the prompt says?",
         summary="attribute binding, relations in image and depth, numeracy, complex prompts: 8 x 300, from your copy",
         protocols=PROTOCOL_MEANINGS,
         limits=LIMITS,

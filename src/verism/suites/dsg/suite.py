@@ -54,7 +54,7 @@ class DSG(QuestionSuite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="dsg",
         title="DSG-1k",
-        question="Which of the things that a prompt says does the image show?",
+        question="How many of a prompt's facts do the images show?",
         summary="1,060 prompts of ten sets, 8,182 questions with dependencies (ICLR 2024); from your copy of the data",
         protocols={
             "revised": "Replies are read strictly, defective dependencies are mended one by one, and what is missing "

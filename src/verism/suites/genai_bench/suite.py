@@ -98,8 +98,8 @@ def _people_metrics() -> tuple[MetricSpec, ...]:
         of_judge("human_pairwise_held_out", "pairs ordered as people do, threshold from other prompts", "The same with "
                  "the threshold chosen on the other half of the prompts.", SHARE, "derived from " + pairs,
                  baseline="human_tied_pairs"),
-        of_judge("human_tied_pairs", "pairs that people tie", "Share of pairs with equal mean ratings: what a constant "
-                 "score earns.", SHARE, pairs, better=None),
+        of_judge("human_tied_pairs", "pairs that people tie", "Share of pairs with equal mean ratings, the value of "
+                                                              "a constant score.", SHARE, pairs, better=None),
         of_judge("picked_rating", "people's rating of the judge's pick", "Mean rating of the image with the highest "
                  "score among so many of a prompt, over all ways to draw them.", RATING,
                  "Li et al. 2024, arXiv:2406.13743, Table 3", baseline="random_rating"),
@@ -152,7 +152,7 @@ class GenAIBench(QuestionSuite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="genai_bench",
         title="GenAI-Bench",
-        question="How probable is it that a judge says the image shows its prompt?",
+        question="How probable is it, by a VQA model, that an image shows its prompt?",
         summary="VQAScore on 1,600 designers' prompts with skills and people's ratings; from your copy of the data",
         protocols={
             "revised": "P(yes), spellings of yes merged; what the judge did not answer is counted and left out. Use it "

@@ -31,7 +31,7 @@ def _score(name: str, title: str, meaning: str, *, headline: bool = False) -> tu
         MetricSpec(
             f"{name}_debiased",
             title=f"{title}, debiased",
-            meaning="The same without what the number of images alone makes of it.",
+            meaning="The same without the bias of a finite number of images.",
             scale=None,
             better="lower",
             source="bootstrap estimate of the bias",
@@ -39,7 +39,7 @@ def _score(name: str, title: str, meaning: str, *, headline: bool = False) -> tu
         MetricSpec(
             f"{name}_by_chance",
             title=f"{title}, by chance",
-            meaning="What exchanging the groups at random gives: the score of a model without any difference.",
+            meaning="Expected score with groups exchanged at random, that of a model without differences.",
             scale=None,
             better=None,
             source="permutations of the groups within prompts",
@@ -48,7 +48,7 @@ def _score(name: str, title: str, meaning: str, *, headline: bool = False) -> tu
         MetricSpec(
             f"{name}_p_value",
             title=f"{title}, p-value",
-            meaning="How likely a score this large is for a model without any difference.",
+            meaning="Probability of a score this large for a model without differences.",
             scale=PROBABILITY,
             better=None,
             source="permutations of the groups within prompts",
@@ -65,8 +65,8 @@ METRICS = (
     MetricSpec(
         "frequency",
         title="frequency",
-        meaning="Mean of what an estimator gives for an attribute: a share of images (human, VQA), a degree (CLS), or "
-        "a cosine (C, CC).",
+        meaning="Mean value of an estimator for an attribute: a share of images (human, VQA), a degree (CLS), or a "
+        "cosine (C, CC).",
         scale=None,
         better=None,
         source=f"{ZHANG}, section 3.2",
@@ -83,7 +83,7 @@ METRICS = (
     MetricSpec(
         "gep_p_value",
         title="p-value of a difference",
-        meaning="How likely a difference this large is without any; Holm-adjusted over the attributes.",
+        meaning="Probability of a difference this large without any, Holm-adjusted over the attributes.",
         scale=PROBABILITY,
         better=None,
         source="permutations of the groups within prompts, Holm",
@@ -107,14 +107,14 @@ METRICS = (
     _agreement(
         "judge_tau",
         "Kendall's τ-b of vectors",
-        "How alike an estimator and annotators order the differences.",
+        "Agreement of an estimator and annotators on the order of the differences.",
         CORRELATION,
         f"{ZHANG}, Table 6",
     ),
     _agreement(
         "judge_mcc",
         "MCC of signs",
-        "How alike an estimator and annotators see the signs of the differences.",
+        "Agreement of an estimator and annotators on the signs of the differences.",
         CORRELATION,
         f"{ZHANG}, section 4",
     ),
@@ -128,7 +128,7 @@ METRICS = (
     _agreement(
         "judge_auc",
         "AUC, mean of attributes",
-        "How well an estimator ranks images that show an attribute above those that do not.",
+        "Probability that an estimator ranks an image with the attribute above one without.",
         SHARE,
         f"{ZHANG}, Tables 7 and 16",
     ),

@@ -122,9 +122,8 @@ class GenderPresentation(Suite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="gender_presentation",
         title="Gender presentation differences",
-        question="What does a model dress people in, and how much does it differ by the word for them?",
-        summary="what a model dresses a man and a woman in, as GEP: 15 attributes, 16 contexts; your own terms by a "
-        "study file",
+        question="Which clothes does a model show on people, and how much do they differ by gender term?",
+        summary="clothes shown on women and men (GEP): 15 attributes, 16 contexts; your own terms by a study file",
         protocols={
             "revised": "CLS: classifiers fitted without chance; their values are degrees, which do not saturate on "
             "images, and no frequencies. Use it to compare models.",

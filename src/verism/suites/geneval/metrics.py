@@ -23,7 +23,7 @@ METRICS = (
     MetricSpec(
         "accuracy",
         title="accuracy",
-        meaning="Share of images that show what their prompt asks for.",
+        meaning="Share of images that show what their prompt specifies.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -33,7 +33,7 @@ METRICS = (
     MetricSpec(
         "overall_if_unusable_wrong",
         title="overall, missing images wrong",
-        meaning="The overall score if every image that is missing, refused or blank counted as wrong: a lower bound.",
+        meaning="Overall score with missing, refused and blank images counted as wrong: a lower bound.",
         scale=SHARE,
         better="higher",
         source="bound of the overall score; the released summary leaves such images out without a word",
@@ -42,7 +42,7 @@ METRICS = (
     MetricSpec(
         "accuracy_if_unusable_wrong",
         title="accuracy, missing images wrong",
-        meaning="The accuracy if every image without a usable answer counted as wrong: a lower bound.",
+        meaning="Accuracy with images without a usable answer counted as wrong: a lower bound.",
         scale=SHARE,
         better="higher",
         source="bound of the accuracy",
@@ -51,7 +51,7 @@ METRICS = (
     MetricSpec(
         "prompt_accuracy",
         title="prompts with a right image",
-        meaning="Share of prompts of which at least one image is right; rises with the number of images of a prompt.",
+        meaning="Share of prompts with at least one correct image; rises with the number of images per prompt.",
         scale=SHARE,
         better="higher",
         source="released summary",
@@ -61,7 +61,8 @@ METRICS = (
     MetricSpec(
         "objects_right",
         title="objects there",
-        meaning="Share of images with enough objects of every class asked for, and not more where a number is asked.",
+        meaning="Share of images with enough objects of every requested class, and the exact number where one is "
+        "requested.",
         scale=SHARE,
         better="higher",
         source="part of the rule",
@@ -70,7 +71,7 @@ METRICS = (
     MetricSpec(
         "colors_right",
         title="colours right",
-        meaning="Of the images with objects whose colour was looked at, the share in which all have the colour asked.",
+        meaning="Of the images with objects whose colour is judged, the share in which all have the requested colour.",
         scale=SHARE,
         better="higher",
         source="part of the rule",
@@ -79,7 +80,7 @@ METRICS = (
     MetricSpec(
         "relation_right",
         title="relation right",
-        meaning="Of the images in which the object to be placed was found, the share in which the relation holds.",
+        meaning="Of the images with the object of the relation, the share in which the relation holds.",
         scale=SHARE,
         better="higher",
         source="part of the rule",

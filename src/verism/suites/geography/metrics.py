@@ -14,7 +14,7 @@ HALL = "Hall et al. 2023, arXiv:2308.06198"
 PRECISION = MetricSpec(
     "precision",
     title="precision",
-    meaning="Share of images that lie within the manifold of real ones: realism.",
+    meaning="Share of images inside the manifold of real ones: realism.",
     scale=SHARE,
     better="higher",
     source=f"{HALL}, section 3.1; Kynkaanniemi et al. 2019, arXiv:1904.06991",
@@ -26,7 +26,7 @@ PRECISION = MetricSpec(
 RECALL = MetricSpec(
     "recall",
     title="recall",
-    meaning="Share of real images that lie within the manifold of generated ones.",
+    meaning="Share of real images inside the manifold of generated ones.",
     scale=SHARE,
     better="higher",
     source="Kynkaanniemi et al. 2019, arXiv:1904.06991",
@@ -38,7 +38,8 @@ RECALL = MetricSpec(
 DENSITY = MetricSpec(
     "density",
     title="density",
-    meaning="In how many neighbourhoods of real images an image lies, divided by k; 1 for equal distributions.",
+    meaning="Mean number of neighbourhoods of real images that an image is in, divided by k; 1 for equal "
+    "distributions.",
     scale=RATIO,
     better="higher",
     source="Naeem et al. 2020, arXiv:2002.09797, eq. 5",
@@ -62,7 +63,7 @@ COVERAGE = MetricSpec(
 CONSISTENCY = MetricSpec(
     "consistency",
     title="consistency",
-    meaning="The lowest tenth of the cosines of images with the name of their object, mean of objects.",
+    meaning="10th percentile of the cosines of images with their object's name, mean over objects.",
     scale=COSINE,
     better="higher",
     headline=True,
@@ -81,7 +82,7 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
             spec,
             name=f"{spec.name}_mean",
             title=f"{spec.title}, mean of regions",
-            meaning="Every region counts the same.",
+            meaning="Unweighted mean over the regions.",
             source=source,
             compare="independent",
             headline=spec.name != "consistency",
@@ -91,7 +92,7 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
             spec,
             name=f"{spec.name}_worst",
             title=f"{spec.title}, worst region",
-            meaning="The region with the lowest value, which is named beside it.",
+            meaning="Value of the lowest region, which is named beside it.",
             finds_group=True,
             baseline="",
             source=source,
@@ -115,7 +116,7 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
         MetricSpec(
             f"{spec.name}_gap_by_chance",
             title=f"{spec.title}, gap by chance",
-            meaning="The gap to be expected if all regions were alike.",
+            meaning="Expected gap if all regions were equal.",
             scale=spec.scale,
             better=None,
             source=source,
@@ -125,7 +126,7 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
         MetricSpec(
             f"{spec.name}_gap_p_value",
             title=f"{spec.title}, gap, p-value",
-            meaning="How likely a gap this large is if all regions are alike.",
+            meaning="Probability of a gap this large if all regions are equal.",
             scale=PROBABILITY,
             better=None,
             source=source,
@@ -135,7 +136,7 @@ def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
         MetricSpec(
             f"{spec.name}_ratio",
             title=f"{spec.title}, worst to best",
-            meaning="Worst region divided by best.",
+            meaning="Worst region divided by the best.",
             scale=RATIO,
             better="higher",
             source=source,
@@ -167,7 +168,7 @@ METRICS = (
     MetricSpec(
         "expected_coverage",
         title="expected coverage",
-        meaning="The coverage that equal distributions would get with sets of these sizes.",
+        meaning="Expected coverage of sets of these sizes from equal distributions.",
         scale=SHARE,
         better=None,
         source="exact expectation over random splits of one set",
@@ -180,7 +181,7 @@ METRICS = (
     MetricSpec(
         "generated_per_real",
         title="generated per real",
-        meaning="Sizes of the two sets compared; coverage depends on it.",
+        meaning="Ratio of the sizes of the compared sets; coverage depends on it.",
         scale=RATIO,
         better=None,
         source="counts",
@@ -194,7 +195,7 @@ METRICS = (
     MetricSpec(
         "pictures_per_cell",
         title="images per cell",
-        meaning="Images drawn for each object in each region.",
+        meaning="Images sampled for each object in each region.",
         scale=COUNT,
         better=None,
         source="counts",

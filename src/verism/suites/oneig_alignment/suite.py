@@ -66,7 +66,7 @@ class OneIGAlignment(QuestionSuite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="oneig_alignment",
         title="OneIG alignment",
-        question="How much of what prompts for anime, portraits and objects say do the images show?",
+        question="How much of prompts for anime, portraits and objects do the images show?",
         summary="695 prompts, 11,231 questions with dependencies, four images each; from your copy of the data",
         protocols={
             "revised": "Replies are read strictly, and missing or black images are counted. Use it to compare models "

@@ -22,7 +22,7 @@ METRICS = (
     MetricSpec(
         "accuracy",
         title="accuracy",
-        meaning="Share of images that show what their prompt asks for.",
+        meaning="Share of images that show what their prompt specifies.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -32,7 +32,7 @@ METRICS = (
     MetricSpec(
         "accuracy_if_unusable_wrong",
         title="accuracy, unusable images wrong",
-        meaning="The accuracy if every image without a usable answer counted as wrong: a lower bound.",
+        meaning="Accuracy with images without a usable answer counted as wrong: a lower bound.",
         scale=SHARE,
         better="higher",
         source="bound of the accuracy",
@@ -41,7 +41,7 @@ METRICS = (
     MetricSpec(
         "right_number",
         title="right number",
-        meaning="Share of images with as many boxes as objects were asked for.",
+        meaning="Share of images with as many boxes as requested objects.",
         scale=SHARE,
         better="higher",
         source="part of the count rule; the released code prints it as count-1 to count-4",
@@ -50,7 +50,7 @@ METRICS = (
     MetricSpec(
         "right_classes",
         title="right classes",
-        meaning="Share of images in which the boxes have the classes asked for.",
+        meaning="Share of images in which the boxes have the requested classes.",
         scale=SHARE,
         better="higher",
         source="part of the count and spatial rules",
@@ -59,7 +59,7 @@ METRICS = (
     MetricSpec(
         "right_object",
         title="right object",
-        meaning="Share of images with a box of the class asked for.",
+        meaning="Share of images with a box of the requested class.",
         scale=SHARE,
         better="higher",
         source="part of the colour rule",
@@ -68,7 +68,7 @@ METRICS = (
     MetricSpec(
         "right_color",
         title="right colour",
-        meaning="Share of images whose best box has the colour asked for.",
+        meaning="Share of images whose best box has the requested colour.",
         scale=SHARE,
         better="higher",
         source="part of the colour rule",
@@ -77,7 +77,7 @@ METRICS = (
     MetricSpec(
         "only_object",
         title="and no other class",
-        meaning="Share of images with a box of the class asked for and none of another.",
+        meaning="Share of images with boxes of the requested class only.",
         scale=SHARE,
         better="higher",
         source="stricter than the object rule",
@@ -95,7 +95,8 @@ METRICS = (
     MetricSpec(
         "shuffled_expectation",
         title="shuffled images (theory)",
-        meaning="What images dealt to prompts at random would reach under a perfect judge, over the full prompt list.",
+        meaning="Expected accuracy of images assigned to prompts at random, under a perfect judge, over the full "
+        "prompt list.",
         scale=SHARE,
         better=None,
         source="exact expectation over the prompts of each skill, however many of them were asked",

@@ -37,8 +37,8 @@ METRICS = (
     MetricSpec(
         "preference_score",
         title="preference score",
-        meaning="Mean over prompts of the mean score of their images, on the scorer's own scale. It says something "
-        "about a model only beside another model's on the same prompts by the same scorer.",
+        meaning="Mean over prompts of the mean score of their images, on the scorer's own scale. Compare it only "
+        "with other models on the same prompts by the same scorer.",
         scale=SCORE,
         better="higher",
         headline=True,
@@ -51,8 +51,7 @@ METRICS = (
     MetricSpec(
         "score_over_groups",
         title="mean over groups",
-        meaning="Unweighted mean of the groups' scores, however many prompts each has, as HPSv3's released code has "
-        "its overall score.",
+        meaning="Unweighted mean of the groups' scores, as HPSv3's released code computes its overall score.",
         scale=SCORE,
         better="higher",
         compare="never",
@@ -62,8 +61,8 @@ METRICS = (
     MetricSpec(
         "win_rate",
         title="win rate",
-        meaning="How often the scorer gives an image of the set a higher score than one of the other set of the same "
-        "prompt; equal scores count half. Mean over prompts.",
+        meaning="How often an image of the set gets a higher score than one of the other set for the same prompt; "
+        "equal scores count half. Mean over prompts.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -104,7 +103,7 @@ METRICS = (
     MetricSpec(
         "scored",
         title="images with a score",
-        meaning="Share of the images asked for that exist and got a score.",
+        meaning="Share of the requested images that exist and have a score.",
         scale=SHARE,
         better="higher",
         compare="independent",

@@ -59,8 +59,8 @@ class Preference(Suite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="preference",
         title="Preference",
-        question="Which images do models of people's taste prefer?",
-        summary="PickScore and its kind: scores, win rates of two sets or several runs, agreement with people",
+        question="Which images do models of human preference prefer?",
+        summary="PickScore and similar models: scores, win rates of two sets or several runs, agreement with people",
         protocols={
             "revised": "Means over prompts; wins are counted prompt by prompt, equal scores half; images that are "
             "missing or have no score are counted and shown.",

@@ -17,8 +17,8 @@ METRICS = (
     MetricSpec(
         "fid",
         title="Fréchet distance",
-        meaning="Between normal distributions fitted to the features of both sets: the FID, where these are of its "
-        "network.",
+        meaning="Distance between normal distributions fitted to the features of both sets; the FID with the "
+        "features of its network.",
         scale=DISTANCE,
         better="lower",
         headline=True,
@@ -31,7 +31,7 @@ METRICS = (
     MetricSpec(
         "fid_infinity",
         title="Fréchet distance, extrapolated",
-        meaning="The distance that any number of images would approach.",
+        meaning="Distance extrapolated to infinitely many images.",
         scale=DISTANCE,
         better="lower",
         source="Chong & Forsyth 2020, arXiv:1911.07023",
@@ -42,8 +42,8 @@ METRICS = (
     MetricSpec(
         "kid",
         title="Kernel distance",
-        meaning="Squared distance of the features of both sets by a polynomial kernel, without bias; may be below 0: "
-        "the KID, where the features are those of the FID's network.",
+        meaning="Unbiased squared distance of the features of both sets by a polynomial kernel, which may be "
+        "negative; the KID with the features of the FID's network.",
         scale=Scale("distance", None, None, "distance"),
         better="lower",
         headline=True,
@@ -57,7 +57,7 @@ METRICS = (
     MetricSpec(
         "precision",
         title="precision",
-        meaning="Share of images that lie within the manifold of real ones: realism.",
+        meaning="Share of images inside the manifold of real ones: realism.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -70,7 +70,7 @@ METRICS = (
     MetricSpec(
         "recall",
         title="recall",
-        meaning="Share of real images that lie within the manifold of generated ones.",
+        meaning="Share of real images inside the manifold of generated ones.",
         scale=SHARE,
         better="higher",
         source=KYNKAANNIEMI,
@@ -82,7 +82,8 @@ METRICS = (
     MetricSpec(
         "density",
         title="density",
-        meaning="In how many neighbourhoods of real images an image lies, divided by k; 1 for equal distributions.",
+        meaning="Mean number of neighbourhoods of real images that an image is in, divided by k; 1 for equal "
+        "distributions.",
         scale=RATIO,
         better="higher",
         source=f"{NAEEM}, eq. 5",
@@ -107,7 +108,7 @@ METRICS = (
     MetricSpec(
         "expected_coverage",
         title="expected coverage",
-        meaning="The coverage that equal distributions would get with sets of these sizes.",
+        meaning="Expected coverage of sets of these sizes from equal distributions.",
         scale=SHARE,
         better=None,
         source="exact expectation over random splits of one set",
@@ -120,7 +121,7 @@ METRICS = (
     MetricSpec(
         "inception_score",
         title="Inception score",
-        meaning="How sure a classifier is of each image, and how its answers vary over images.",
+        meaning="Confidence of a classifier for each image, and diversity of its classes over images.",
         scale=Scale("classes", 1.0, None, "classes"),
         better="higher",
         source="Salimans et al. 2016, arXiv:1606.03498, section 4",

@@ -90,7 +90,7 @@ class Quality(Suite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="quality",
         title="Quality",
-        question="Do the images look like real ones, and do they vary as much?",
+        question="Are the images as realistic and as diverse as real ones?",
         summary="FID, KID, precision, recall, density, coverage against real images or published statistics",
         protocols={
             "revised": "All usable images. Use it to compare models.",

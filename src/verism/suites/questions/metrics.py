@@ -33,7 +33,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         MetricSpec(
             f"{headline}_if_unusable_wrong",
             title=f"{title}, missing answers wrong",
-            meaning="The same if every missing image and every unusable answer counted as wrong: a lower bound.",
+            meaning="The same with missing images and unusable answers counted as wrong: a lower bound.",
             scale=SHARE,
             better="higher",
             source="bound of the score",
@@ -71,7 +71,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         MetricSpec(
             "answered",
             title="questions answered",
-            meaning="Share of the questions about all images asked for that have a usable answer.",
+            meaning="Share of the questions about all requested images with a usable answer.",
             scale=SHARE,
             better=None,
             source="coverage of the judge's answers",
@@ -91,8 +91,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         MetricSpec(
             "judge_false_yes",
             title="wrong taken for right",
-            meaning="Of the questions whose right answer the image does not show, the share that the judge takes for "
-            "right.",
+            meaning="Of the questions that the image does not satisfy, the share that the judge accepts.",
             scale=SHARE,
             better="lower",
             source="answers held against the ground truth, question by question",
@@ -102,7 +101,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         MetricSpec(
             "judge_false_no",
             title="right taken for wrong",
-            meaning="Of the questions whose right answer the image shows, the share that the judge takes for wrong.",
+            meaning="Of the questions that the image satisfies, the share that the judge rejects.",
             scale=SHARE,
             better="lower",
             source="answers held against the ground truth, question by question",

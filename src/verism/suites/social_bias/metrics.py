@@ -18,7 +18,7 @@ METRICS = (
     MetricSpec(
         "mad",
         title="MAD",
-        meaning="Mean absolute deviation of the shares of classes from an even spread, mean over prompts; 0 is even.",
+        meaning="Mean absolute deviation of the shares of classes from equal shares, mean over prompts; 0 is balanced.",
         scale=MAD,
         better="lower",
         headline=True,
@@ -29,7 +29,7 @@ METRICS = (
     MetricSpec(
         "mad_expected",
         title="MAD of an unbiased model at this n",
-        meaning="What a model that draws every image evenly has, exactly, at these numbers of images.",
+        meaning="Exact expected value for a model with equal shares, at these numbers of images.",
         scale=MAD,
         better=None,
         source="exact expectation under the multinomial",
@@ -38,7 +38,7 @@ METRICS = (
     MetricSpec(
         "mad_p_value",
         title="p, every image drawn evenly",
-        meaning="How likely a MAD this large is for a model that draws every image evenly.",
+        meaning="Probability of a MAD this large for a model with equal shares.",
         scale=PROBABILITY,
         better=None,
         source="simulation of an even model",
@@ -47,7 +47,7 @@ METRICS = (
     MetricSpec(
         "mad_debiased",
         title="MAD without chance (debiased)",
-        meaning="The MAD of the shares behind the images, without what few images add by chance.",
+        meaning="MAD of the true shares, without the bias of few images.",
         scale=MAD,
         better="lower",
         headline=True,
@@ -56,7 +56,7 @@ METRICS = (
     MetricSpec(
         "pooled_mad",
         title="MAD of all images together",
-        meaning="Deviation of the shares over all prompts: prompts that lean to different sides cancel out.",
+        meaning="Deviation of the shares over all prompts: opposite prompts cancel out.",
         scale=MAD,
         better="lower",
         source="shares of all images",
@@ -105,7 +105,7 @@ METRICS = (
     MetricSpec(
         "class_share",
         title="share",
-        meaning="Share of images that are perceived as of a class.",
+        meaning="Share of images perceived as a class.",
         scale=SHARE,
         better=None,
         source=DALLEVAL,
@@ -114,7 +114,7 @@ METRICS = (
     MetricSpec(
         "class_probability",
         title="mean probability",
-        meaning="Mean probability of a class over the images of a prompt: what the vote is decided by.",
+        meaning="Mean probability of a class over the images of a prompt, which decides its vote.",
         scale=SHARE,
         better=None,
         source="released code of the first version",
@@ -139,7 +139,7 @@ METRICS = (
     MetricSpec(
         "presence_p_value",
         title="p-value of a difference",
-        meaning="How likely a difference this large is without any; Holm-adjusted over the attributes.",
+        meaning="Probability of a difference this large without any, Holm-adjusted over the attributes.",
         scale=PROBABILITY,
         better=None,
         source="permutations within descriptors, Holm",
@@ -166,7 +166,7 @@ METRICS = (
     MetricSpec(
         "reference_deviation_expected",
         title="of a model that follows the reference, at this n",
-        meaning="What a model that draws by the target has, at these numbers of images.",
+        meaning="Expected value for a model that follows the target, at these numbers of images.",
         scale=MAD,
         better=None,
         source="expectation under the multinomial",
@@ -175,7 +175,7 @@ METRICS = (
     MetricSpec(
         "reference_deviation_debiased",
         title="deviation without chance (debiased)",
-        meaning="The deviation of the shares behind the images, without what few images add by chance.",
+        meaning="Deviation of the true shares, without the bias of few images.",
         scale=MAD,
         better="lower",
         source="as mad_debiased",
@@ -200,7 +200,7 @@ METRICS = (
     MetricSpec(
         "unsure_share",
         title="unsure",
-        meaning="Share of judged images whose two most probable classes lie too close together.",
+        meaning="Share of judged images whose two most probable classes are too close.",
         scale=SHARE,
         better=None,
         source="rule unsure",

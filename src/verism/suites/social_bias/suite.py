@@ -111,9 +111,9 @@ class SocialBias(Suite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="social_bias",
         title="Social bias",
-        question="Whom does a model show where the prompt does not say, and how far from an even spread is that?",
-        summary="whom a model shows at work: perceived gender, skin tone, 15 attributes; 83 professions (DALL-Eval, "
-        "ICCV 2023)",
+        question="Which people does a model show where the prompt leaves it open, and how far is that from equal "
+        "shares?",
+        summary="perceived gender, skin tone and 15 attributes of people in 83 professions (DALL-Eval, ICCV 2023)",
         protocols={
             "revised": "Replies that are no clear answer, answers too near to chance and people who are not there "
             "count as unknown. Tones by colour distance, of the largest face that can be used. Use it to compare "

@@ -89,9 +89,8 @@ class SocialBiasV1(Suite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="social_bias_v1",
         title="Social bias, first version",
-        question="Whom does a model show where the prompt does not say, by one vote for each prompt?",
-        summary="the same as the first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one "
-        "vote each",
+        question="Which people does a model show where the prompt leaves it open, by one vote per prompt?",
+        summary="first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote per prompt",
         protocols={
             "revised": "Every image has its own class, or none where the two most probable ones lie close together. "
             "Deviations are means over prompts. Use it to compare models.",

@@ -17,7 +17,7 @@ METRICS = (
     MetricSpec(
         "exact_text",
         title="text right",
-        meaning="Share of images whose text is exactly as asked: no letter wrong, missing or too much.",
+        meaning="Share of images with exactly the requested text: no letter wrong, missing or added.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -59,8 +59,8 @@ METRICS = (
     MetricSpec(
         "word_accuracy",
         title="words right",
-        meaning="Share of all words asked for that were read, without order. Of scripts without spaces a character "
-        "is a word.",
+        meaning="Share of all requested words that were read, in any order. In scripts without spaces a character is "
+        "a word.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -71,7 +71,7 @@ METRICS = (
     MetricSpec(
         "word_accuracy_if_unusable_wrong",
         title="words right, missing images wrong",
-        meaning="The same if no word of an image without a usable answer had been read: a lower bound.",
+        meaning="The same with no words read in images without a usable answer: a lower bound.",
         scale=SHARE,
         better="higher",
         source="bound of word_accuracy; released evaluations leave such images out without a word",
@@ -81,8 +81,8 @@ METRICS = (
     MetricSpec(
         "cer",
         title="character error rate",
-        meaning="Fewest edits of characters, in order, that turn the texts asked for into what was read, as a share of "
-        "the characters asked for. May exceed 1.",
+        meaning="Fewest edits of characters, in order, from the requested to the read text, relative to the "
+        "requested characters. May exceed 1.",
         scale=RATIO,
         better="lower",
         headline=True,
@@ -104,7 +104,7 @@ METRICS = (
     MetricSpec(
         "missing_words",
         title="missing words",
-        meaning="Words asked for that were not read, for each image.",
+        meaning="Requested words that were not read, per image.",
         scale=WORDS,
         better="lower",
         source=OURS,
@@ -114,7 +114,7 @@ METRICS = (
     MetricSpec(
         "surplus_words",
         title="surplus words",
-        meaning="Words read that were not asked for, or not so often, for each image.",
+        meaning="Words read that were not requested, or not as often, per image.",
         scale=WORDS,
         better="lower",
         source=OURS,
@@ -124,7 +124,7 @@ METRICS = (
     MetricSpec(
         "repeated_words",
         title="repeated words",
-        meaning="Those of the surplus words that are words of the text: read more often than asked for.",
+        meaning="Surplus words that belong to the text, read more often than requested.",
         scale=WORDS,
         better="lower",
         source=OURS,
@@ -134,8 +134,8 @@ METRICS = (
     MetricSpec(
         "longtext_score",
         title="LongText-Bench",
-        meaning="Share of all words (Chinese: characters) that were read, as bags: order, repetition and text that is "
-        "too much are free.",
+        meaning="Share of all words (Chinese: characters) that were read, as bags, ignoring order, repetition and "
+        "additions.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -146,8 +146,8 @@ METRICS = (
     MetricSpec(
         "cvtg_word_accuracy",
         title="CVTG-2K word accuracy",
-        meaning="Share of all words that are among those read; one reading satisfies all equal words, and text that is "
-        "too much is free.",
+        meaning="Share of all words that are among those read; one reading satisfies all equal words, and additions "
+        "are ignored.",
         scale=SHARE,
         better="higher",
         headline=True,
@@ -221,7 +221,7 @@ METRICS = (
     MetricSpec(
         "true_cer",
         title="true character error rate",
-        meaning="The character error rate of what was rendered: the mistakes of the image alone.",
+        meaning="Character error rate of the rendered text: the errors of the image alone.",
         scale=RATIO,
         better="lower",
         source="our rules, applied to the ground truth",
@@ -230,8 +230,8 @@ METRICS = (
     MetricSpec(
         "ocr_cer",
         title="OCR character error rate",
-        meaning="Edits between what stands in the image and what the engine read, as a share of the characters that "
-        "stand there: the mistakes of the engine alone.",
+        meaning="Edits between the text in the image and the text that was read, relative to its characters: the "
+        "errors of the engine alone.",
         scale=RATIO,
         better="lower",
         source="readings beside the ground truth",

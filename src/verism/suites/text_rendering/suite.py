@@ -78,8 +78,8 @@ class TextRendering(Suite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="text_rendering",
         title="Text rendering",
-        question="Is the text that a prompt asks for in the image, letter by letter?",
-        summary="texts in images, read by OCR: our own prompts, LongText-Bench, CVTG-2K, OneIG's text part",
+        question="Do the images show the requested text, letter by letter?",
+        summary="text in images, read by OCR: verism's own prompts, LongText-Bench, CVTG-2K, OneIG's text part",
         protocols={
             "revised": "Order counts within each text, text that is too much is an error, a word asked for twice has "
             "to be read twice, and missing images are counted. Use it to compare models.",

@@ -55,7 +55,7 @@ class TIFA(QuestionSuite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="tifa",
         title="TIFA",
-        question="Are questions about a caption answered from the image as from the caption?",
+        question="How many questions about a caption are answered correctly from the image?",
         summary="4,081 captions, 25,000 questions with choices of 12 types (ICCV 2023); from your copy of the data",
         protocols={
             "revised": "A reply counts as the choice that it says, read strictly; any other is no answer, and counted. "
@@ -86,7 +86,7 @@ class TIFA(QuestionSuite):
         MetricSpec(
             "tifa_stdev",
             title="spread over images",
-            meaning="Sample standard deviation of the scores of images: how they differ, not how sure the mean is.",
+            meaning="Sample standard deviation of the scores of images, not the standard error of their mean.",
             scale=SHARE,
             better=None,
             source="released evaluation",

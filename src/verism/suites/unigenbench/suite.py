@@ -56,7 +56,7 @@ class UniGenBench(QuestionSuite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="unigenbench",
         title="UniGenBench",
-        question="Which of the points that a prompt tests do the images show?",
+        question="How many of a prompt's test points do the images show?",
         summary="600 prompts, 1,813 test points of 27 kinds, four images each; from your copy of the data (CC BY 4.0)",
         protocols={
             "revised": "Mean over prompts of the share of test points that are met; what is missing is counted. Use it "

@@ -116,7 +116,7 @@ class Wise(QuestionSuite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="wise",
         title="WISE",
-        question="Does the model know the world that a prompt takes for granted?",
+        question="Does the model have the world knowledge that a prompt requires?",
         summary="1,000 prompts on culture, time, space, biology, physics, chemistry; two editions; from your copy",
         protocols={
             "revised": "Replies are read strictly; an image without a usable reply is counted and left out. Use it to "
