@@ -142,7 +142,7 @@ PARTS = (
     ),
     Part(
         role="skin_tone",
-        judges=("cascade", "cascade:illumination=grey-world", MiddleTone()),
+        judges=("builtin", "builtin:colour=pixels", "cascade", MiddleTone()),
         limit=120,
         about="Rendered heads of all ten tones. Sensitivity and specificity are means over the tones.",
     ),

@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
@@ -415,8 +414,8 @@ def evaluate(
         out: the run directory, new or to be resumed; None: a temporary one, removed when the run is.
         judges: by role (``detector``, ``features``, ``clip``, ``captioner``, ``vqa``, ``skin_tone``), judges or their
             names (``verism list judges``). A suite asks those it needs, and leaves out what rests on a judge that is
-            not named, if the rest makes sense without. Unless another is named, the detector is the built-in one, and
-            faces for skin tone are found by OpenCV's cascade if it is installed. ``truth``: the ground truth of a
+            not named, if the rest makes sense without. Unless others are named, the detector and the judge of skin
+            tone are the built-in ones. ``truth``: the ground truth of a
             generator that renders. ``none``: no judge, where there is a usual one.
         rules: rules of the suite by name.
         run_options: how the run is made; single fields can also be given as keywords (``size=64``, ``threads=2``).
@@ -1043,11 +1042,7 @@ def _on_regions(filled: Sequence[_Filled], segmenter: str) -> list[_Filled]:
 
 def _usual(role: str) -> str | None:
     """The judge that observes where none is named."""
-    if role == "detector":
-        return "builtin"
-    if role == "skin_tone" and find_spec("cv2") is not None:
-        return "cascade"
-    return None
+    return "builtin" if role in ("detector", "skin_tone") else None
 
 
 def _refuse_idle(suite: Suite, needs: Sequence[Need], named: Sequence[str]) -> None:

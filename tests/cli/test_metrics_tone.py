@@ -21,6 +21,26 @@ def save(path: Path, rgb: object, size: tuple[int, int] = (24, 16)) -> Path:
     return path
 
 
+def test_faces_of_an_image_are_found_and_have_a_tone_each(in_process, tmp_path):
+    from verism.simulator.portraits import PeopleRenderer
+
+    person = PeopleRenderer(128, "bust").render(woman=True, tone=8, worn={"shirt"}, seed=3)
+    Image.fromarray(person.pixels).save(tmp_path / "person.png")
+    code, out, err = in_process("metrics", "tone", "--image", tmp_path / "person.png", "--json")
+    assert (code, err) == (0, "")
+    (face,) = json.loads(out)["faces"]
+    assert abs(face["monk_tone"] - 8) <= 1
+    assert face["probability"] == max(face["probabilities"])
+    assert sum(face["probabilities"]) == pytest.approx(1, abs=1e-3)
+    x0, y0, x1, y1 = person.face
+    assert face["box"] == pytest.approx([x0, y0, x1, y1], abs=0.35 * (y1 - y0))
+    _, shown, _ = in_process("metrics", "tone", "--image", tmp_path / "person.png")
+    assert f"tone {face['monk_tone']} {face['probability']:.2f}" in shown
+    # A box is a region of its own, in which no face is looked for.
+    _, boxed, _ = in_process("metrics", "tone", "--image", tmp_path / "person.png", "--box", "0,0,64,64", "--json")
+    assert json.loads(boxed)["faces"] == []
+
+
 @pytest.mark.parametrize("tone", range(1, 11))
 def test_a_swatch_is_its_tone_and_what_the_released_code_makes_of_it(in_process, tmp_path, tone):
     path = save(tmp_path / "swatch.png", MONK_RGB[tone - 1])

@@ -15,7 +15,8 @@ from PIL import Image
 
 from verism.cli.portraits import portraits
 from verism.errors import UsageError
-from verism.simulator.assets.heads import LANDMARKS, FaceShape
+from verism.simulator.assets.body import ball
+from verism.simulator.assets.heads import COVERS, FRAMES, GROWTHS, LANDMARKS, FaceShape, Skull, reshaped
 from verism.simulator.assets.people import MONK_TONES
 from verism.simulator.portraits import (
     CASTS,
@@ -28,7 +29,9 @@ from verism.simulator.portraits import (
     Shot,
     draw_light,
     draw_shot,
+    draw_sitter,
     light_color,
+    render_group,
     render_portrait,
     render_portraits,
 )
@@ -202,6 +205,63 @@ def test_a_cascade_finds_the_face_where_it_is() -> None:
         x0, y0, x1, y1 = made.box
         shared = max(0, min(x + w, x1) - max(x, x0)) * max(0, min(y + h, y1) - max(y, y0))
         assert shared / (w * h + (x1 - x0) * (y1 - y0) - shared) > 0.5
+
+
+# --------------------------------------------------------------------------------------------------------------- heads
+def test_another_skull_keeps_normals_at_right_angles_to_the_surface() -> None:
+    skull = Skull(width=1.1, depth=0.94, crown=1.08, chin=0.88, slope=0.05)
+    mesh = ball((0.35, 0.3, 0.45), (0.0, 0.0, 0.5), 64)
+    moved = reshaped(mesh, skull)
+    edges = moved.triangles[:, 1:] - moved.triangles[:, :1]
+    flat = np.cross(edges[:, 0], edges[:, 1])
+    flat /= np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-12)
+    cosines = (flat * moved.normals.mean(axis=1)).sum(axis=1)
+    # Corner normals of small triangles lie near the triangle's own.
+    assert np.quantile(cosines, 0.02) > 0.98
+    assert reshaped(mesh, Skull()) is mesh
+    widest = moved.triangles[..., 1].max() / mesh.triangles[..., 1].max()
+    assert widest == pytest.approx(1.1, abs=0.03)
+
+
+def test_hair_and_what_is_worn_do_not_depend_on_the_tone() -> None:
+    drawn = [draw_sitter(np.random.default_rng(8), tone) for tone in (1, 10)]
+    (pale, pale_face), (dark, dark_face) = drawn
+    assert pale_face == dark_face
+    assert replace(pale, skin_tone=10, mask_color=None, glove_color=None, frame_color=dark.frame_color) == replace(
+        dark, mask_color=None, glove_color=None
+    )
+
+
+def test_all_hair_headwear_beards_and_frames_can_be_rendered() -> None:
+    spec = replace(
+        dressed_person(np.random.default_rng(3), {"shirt"}, skin_tone=5, hair="bald", pose="relaxed"),
+        facial_hair="none",
+    )
+    kinds = [FaceShape(cover=name) for name in COVERS]
+    kinds += [FaceShape(growth=name) for name in GROWTHS] + [FaceShape(frames=name) for name in FRAMES]
+    plain = render_portrait(spec, FaceShape(), SOFT, FRONT, 64, seed=1)
+    for shape in kinds:
+        made = render_portrait(spec, shape, SOFT, FRONT, 64, seed=1)
+        assert np.abs(made.pixels.astype(int) - plain.pixels).max() > 40, shape
+        assert made.box == plain.box
+
+
+def test_a_group_has_a_box_for_each_face_and_hides_who_stands_behind() -> None:
+    rng = np.random.default_rng(2)
+    sitters = [draw_sitter(rng, tone) for tone in (2, 9)]
+    group = render_group(sitters, SOFT, FRONT, 96, seed=3)
+    assert [face.tone for face in group.faces] == [2, 9]
+    for face in group.faces:
+        x0, y0, x1, y1 = face.box
+        assert 0 <= x0 < x1 <= 96
+        assert 0 <= y0 < y1 <= 96
+        assert 0 <= face.visible <= 1
+    left, right = (face.box for face in group.faces)
+    assert left[0] < right[0]
+    # Alone, each shows at least as much of the face.
+    for number, sitter in enumerate(sitters):
+        alone = render_group([sitter], SOFT, FRONT, 96, seed=3 + number)
+        assert alone.faces[0].visible > 0.25
 
 
 # ------------------------------------------------------------------------------------------------------------- folders

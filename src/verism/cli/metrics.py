@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,10 @@ from verism.limits import CLASSES
 from verism.terminal import SEED, Group, PathType, ProtocolChoice, put_result, say
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from verism.judges.skin_tone.builtin import BuiltinFaces, BuiltinTones
     from verism.judges.skin_tone.colour import SkinColour
 
 __all__ = ["metrics"]
@@ -430,12 +435,15 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
 )
 @_as_json
 def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumination: str, as_json: bool) -> None:
-    """Colour, ITA and Monk tone of an image or a region of it, whatever it shows: no face is looked for.
+    """Colour, ITA and Monk tone of an image or a region of it, and the tones of the faces in it.
 
-    Three ways: revised (CIELAB in real units; nearest tone by CIEDE2000, and by ITA), released (as DALL-Eval's code
-    computes it, swapped channels and 8-bit Lab included; its index counts from 0), and the pixel rule of its authors.
+    Without --box, the built-in networks find faces and estimate their tones whatever the light, and the colour is that
+    of the whole image. Three ways lead from a colour to a tone: revised (CIELAB in real units; nearest tone by
+    CIEDE2000, and by ITA), released (as DALL-Eval's code computes it, swapped channels and 8-bit Lab included; its
+    index counts from 0), and the pixel rule of its authors.
 
     \b
+    verism metrics tone --image portrait.png
     verism metrics tone --image swatch.png --json
     verism metrics tone --image one.png --image two.png --box 96,80,160,140
     """
@@ -458,18 +466,67 @@ def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumi
         skin = measure_skin(pixels, mask, min_pixels=1, **settings)
         tone, rgb, n_pixels = rule_tone(pixels, mask)
         rule = {"monk_tone": tone or None, "rgb": rgb.tolist(), "n_pixels": n_pixels}
-        results.append(_Tone(image=str(path), box=(x0, y0, x1, y1), skin=skin, pixel_rule=rule))
+        faces = () if sides else _faces(pixels)
+        results.append(_Tone(image=str(path), box=(x0, y0, x1, y1), skin=skin, pixel_rule=rule, faces=faces))
     put_result(results if len(results) > 1 else results[0], as_json)
+
+
+def _faces(pixels: NDArray[np.uint8]) -> tuple[_FaceTone, ...]:
+    """Faces of an image, the largest first, with their tones."""
+    finder, tones = _builtin_networks()
+    found = finder.find(pixels)
+    return tuple(
+        _FaceTone(
+            box=tuple(round(float(v), 1) for v in face.box), score=float(face.score or 0.0), chances=chances.tolist()
+        )
+        for face, chances in zip(found, tones.estimate(pixels, found), strict=True)
+    )
+
+
+@cache
+def _builtin_networks() -> tuple[BuiltinFaces, BuiltinTones]:
+    from verism.judges.skin_tone.builtin import BuiltinFaces, BuiltinTones
+
+    return BuiltinFaces(), BuiltinTones()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FaceTone:
+    """A face: its box, how sure its finder is, and the probabilities of tones 1 to 10."""
+
+    box: tuple[float, ...]
+    score: float
+    chances: list[float]
+
+    @property
+    def tone(self) -> int:
+        return self.chances.index(max(self.chances)) + 1
+
+    def record(self) -> dict[str, Any]:
+        chances = [round(chance, 4) for chance in self.chances]
+        return {
+            "box": list(self.box),
+            "score": round(self.score, 4),
+            "monk_tone": self.tone,
+            "probability": max(chances),
+            "probabilities": chances,
+        }
+
+    def text(self) -> str:
+        likely = sorted(range(10), key=lambda k: -self.chances[k])[:3]
+        told = ", ".join(f"tone {k + 1} {self.chances[k]:.2f}" for k in likely if self.chances[k] >= 0.05)
+        return f"  face at {', '.join(f'{v:.0f}' for v in self.box)}: {told}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Tone:
-    """Colour and tone of a region of an image, three ways."""
+    """Colour and tone of a region of an image, three ways, and the faces in the image where they were looked for."""
 
     image: str
     box: tuple[int, int, int, int]
     skin: SkinColour
     pixel_rule: Mapping[str, Any]
+    faces: tuple[_FaceTone, ...] = ()
 
     @property
     def n_pixels(self) -> int:
@@ -499,6 +556,7 @@ class _Tone:
                 "index": skin.released_tone - 1 if skin.released_tone else None,
             },
             "pixel_rule": dict(self.pixel_rule),
+            "faces": [face.record() for face in self.faces],
         }
 
     def text(self) -> str:
@@ -516,6 +574,7 @@ class _Tone:
             lines.append(f"  {name:<12} {tone or '-':>4} {angle:>8}  {colour}".rstrip())
         if skin.note:
             lines.append(f"  {skin.state}: {skin.note}")
+        lines += [face.text() for face in self.faces]
         return "\n".join(lines)
 
 

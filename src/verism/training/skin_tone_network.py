@@ -83,7 +83,7 @@ class ToneNetwork(nn.Module):
 
 
 class ExportedTones(nn.Module):
-    """The network as the ONNX file holds it: uint8 images in, probabilities out.
+    """The network as the ONNX file holds it: uint8 images in, probabilities out, of a face and its mirror image together.
 
     Args:
         network: the network.
@@ -96,8 +96,9 @@ class ExportedTones(nn.Module):
 
     def forward(self, faces: Tensor, scenes: Tensor) -> Tensor:
         """Probabilities (B, 10) of faces (B, F, F, 3) and images (B, S, S, 3), uint8."""
-        logits = self.network(faces.permute(0, 3, 1, 2), scenes.permute(0, 3, 1, 2))
-        return (logits / self.temperature).softmax(1)
+        pair = faces.permute(0, 3, 1, 2), scenes.permute(0, 3, 1, 2)
+        logits = self.network(*pair) + self.network(*(part.flip(3) for part in pair))
+        return (logits / (2 * self.temperature)).softmax(1)
 
 
 def tone_loss(logits: Tensor, tones: Tensor, spread: float) -> Tensor:
