@@ -83,7 +83,7 @@ class ToneNetwork(nn.Module):
 
 
 class ExportedTones(nn.Module):
-    """The network as the ONNX file holds it: uint8 images in, probabilities out, of a face and its mirror image together.
+    """The network as the ONNX file holds it: uint8 images in; probabilities of a face and its mirror image out.
 
     Args:
         network: the network.
