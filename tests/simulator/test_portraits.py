@@ -242,7 +242,7 @@ def test_all_hair_headwear_beards_and_frames_can_be_rendered() -> None:
     plain = render_portrait(spec, FaceShape(), SOFT, FRONT, 64, seed=1)
     for shape in kinds:
         made = render_portrait(spec, shape, SOFT, FRONT, 64, seed=1)
-        assert np.abs(made.pixels.astype(int) - plain.pixels).max() > 40, shape
+        assert np.abs(made.pixels.astype(int) - plain.pixels).max() > 20, shape
         assert made.box == plain.box
 
 

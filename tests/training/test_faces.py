@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,12 @@ def test_a_face_is_found_once_and_other_boxes_are_false():
     (seen,) = search(finder, examples_of(facts((box, 3), ((100.0, 0.0, 120.0, 30.0), 4))), [0])
     assert seen.scores.tolist() == [0.9, -1.0]
     assert sorted(seen.false.tolist()) == [0.4, 0.6]
+    assert seen.misplaced.tolist() == []
+    # Half the height beside it: a third of the union is shared, so the face is missed and the box misplaced.
+    (seen,) = search(
+        Scripted(Face(box=np.array([10.0, 25.0, 30.0, 55.0]), score=0.7)), examples_of(facts((box, 3))), [0]
+    )
+    assert (seen.scores.tolist(), seen.false.tolist(), seen.misplaced.tolist()) == ([-1.0], [], [0.7])
 
 
 def test_the_threshold_is_the_lowest_with_few_false_boxes():
@@ -140,8 +147,10 @@ def test_equal_and_unequal_shares_are_told_apart():
     result = equal_shares(odd)
     assert result["p"] < 0.001
     assert "dark" in result["pair"]
-    # Fisher's exact test of 3 and 20 misses in 100 each: 1.7e-4; fifteen pairs.
-    assert result["smallest_pair_p"] == pytest.approx(15 * 1.7e-4, rel=0.1)
+    # Fisher's exact test of 3 and 20 misses in 100 each, all tables no more probable than this one; fifteen pairs.
+    ways = [comb(100, k) * comb(100, 23 - k) for k in range(24)]
+    p = sum(w for w in ways if w <= ways[3]) / comb(200, 23)
+    assert result["smallest_pair_p"] == pytest.approx(15 * p, rel=1e-6)
     assert np.isnan(equal_shares({"a": [True], "b": [True]})["p"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 SAME_FACE = 0.4  # intersection over union from which on a box has found a face
+NEAR_FACE = 0.15  # from which on a box that has found none is misplaced, and below which it is false
 HEIGHTS = (0, 12, 16, 20, 24, 32, 48, 96)
 """Lower ends of the ranges of face heights, in pixels of the image, that results are told apart by."""
 
@@ -48,17 +49,19 @@ class Searched:
     Attributes:
         facts: of the image.
         scores: of each of its faces, the score of the box that has found it; below 0: none has.
-        false: scores of the boxes that found no face.
+        false: scores of the boxes that lie on no face, or on one that another box has found.
+        misplaced: scores of the boxes near a face that none has found: it counts as missed, and they as nothing else.
     """
 
     facts: ImageFacts
     scores: NDArray[np.float64]
     false: NDArray[np.float64]
+    misplaced: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
 def search(finder: Finder, examples: FaceExamples, images: Iterable[int]) -> list[Searched]:
     """What a finder makes of some images. A box finds a face if they share ``SAME_FACE`` of their union; each face is
-    found once, by the surest box.
+    found once, by the surest box. Boxes that share ``NEAR_FACE`` with a face that none has found are misplaced.
 
     Args:
         finder: the finder; boxes without a score count as sure.
@@ -73,14 +76,15 @@ def search(finder: Finder, examples: FaceExamples, images: Iterable[int]) -> lis
         sure = np.array([1.0 if f.score is None else f.score for f in faces], dtype=np.float64)
         true = np.array([f.box for f in known.faces], dtype=np.float64).reshape(-1, 4)
         overlap = box_iou(boxes, true)
-        found, false = np.full(len(true), -1.0), []
+        found, rest = np.full(len(true), -1.0), []
         for i in np.argsort(-sure, kind="stable").tolist():
             if len(true) and overlap[i].max() >= SAME_FACE:
                 found[int(overlap[i].argmax())] = sure[i]
                 overlap[:, int(overlap[i].argmax())] = -1
             else:
-                false.append(float(sure[i]))
-        result.append(Searched(known, found, np.array(false)))
+                rest.append(i)
+        near = [i for i in rest if len(true) and overlap[i].max() >= NEAR_FACE]
+        result.append(Searched(known, found, sure[[i for i in rest if i not in near]], sure[near]))
     return result
 
 
@@ -169,8 +173,8 @@ def evaluate_finder(searched: Sequence[Searched], threshold: float, *, smallest:
 
     Returns:
         Shares with their 95 % Wilson intervals: ``recall`` of all, ``by_tone``, ``by_height``, ``by_kind``,
-        ``by_light``, ``by_worn``; ``false_per_image``, and ``images``; ``equal_tones``: ``equal_shares`` over the
-        tones, of images with one face (faces of one image are not independent).
+        ``by_light``, ``by_worn``; ``images``, ``false_per_image`` and ``misplaced_per_image``; ``equal_tones``:
+        ``equal_shares`` over the tones, of images with one face (faces of one image are not independent).
     """
     groups: dict[str, dict[str, list[bool]]] = {
         name: defaultdict(list) for name in ("by_tone", "by_height", "by_kind", "by_light", "by_worn")
@@ -191,7 +195,9 @@ def evaluate_finder(searched: Sequence[Searched], threshold: float, *, smallest:
                 groups["by_worn"][worn].append(hit)
             if len(s.facts.faces) == 1:
                 single[str(face.tone)].append(hit)
-    false = sum(int((s.false >= threshold).sum()) for s in searched)
+    false, misplaced = (
+        sum(int((getattr(s, name) >= threshold).sum()) for s in searched) for name in ("false", "misplaced")
+    )
 
     def order(name: str) -> tuple[float, str]:
         head = name.split("-")[0]
@@ -203,6 +209,7 @@ def evaluate_finder(searched: Sequence[Searched], threshold: float, *, smallest:
         "smallest": smallest,
         "recall": _share(every),
         "false_per_image": false / max(len(searched), 1),
+        "misplaced_per_image": misplaced / max(len(searched), 1),
         "equal_tones": equal_shares({tone: hits for tone, hits in single.items() if hits}),
         **{name: {g: _share(hits[g]) for g in sorted(hits, key=order)} for name, hits in groups.items()},
     }

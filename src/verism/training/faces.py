@@ -24,8 +24,8 @@ from verism.training.settings import FacesConfig
 
 __all__ = ["FALSE_PER_IMAGE", "finish", "train_and_export"]
 
-FALSE_PER_IMAGE = 0.005
-"""False boxes per image that the threshold allows on held-out images: half of the goal, as they are few."""
+FALSE_PER_IMAGE = 0.01
+"""False boxes per image that the threshold allows on held-out images."""
 
 
 def finish(

@@ -124,7 +124,7 @@ def test_an_estimate_does_not_depend_on_the_other_faces(heads):
 def test_the_judge_tells_the_estimators_tone_and_the_published_ones_of_the_pixels(heads):
     judge = make_judge("builtin", Context(), "skin_tone")
     plain = make_judge("builtin:colour=pixels", Context(), "skin_tone")
-    image = LoadedImage(image_id="a", pixels=heads[1].pixels)
+    image = LoadedImage(image_id="a", prompt_id="p", pixels=heads[1].pixels)
     row, by_pixels = (j.observe([image], SkinToneNeed()).row(0, named=True) for j in (judge, plain))
     assert row["state"] == "ok"
     assert abs(row["tone"] - 5) <= 1
@@ -137,7 +137,7 @@ def test_the_judge_tells_the_estimators_tone_and_the_published_ones_of_the_pixel
 def test_black_and_white_images_have_no_usable_tone(heads):
     grey = np.repeat(heads[1].pixels.mean(axis=2, keepdims=True), 3, axis=2).astype(np.uint8)
     judge = make_judge("builtin", Context(), "skin_tone")
-    row = judge.observe([LoadedImage(image_id="a", pixels=grey)], SkinToneNeed()).row(0, named=True)
+    row = judge.observe([LoadedImage(image_id="a", prompt_id="p", pixels=grey)], SkinToneNeed()).row(0, named=True)
     assert row["state"] in ("grey", "no_face")
 
 
