@@ -98,7 +98,8 @@ class ExportedTones(nn.Module):
         """Probabilities (B, 10) of faces (B, F, F, 3) and images (B, S, S, 3), uint8."""
         pair = faces.permute(0, 3, 1, 2), scenes.permute(0, 3, 1, 2)
         logits = self.network(*pair) + self.network(*(part.flip(3) for part in pair))
-        return (logits / (2 * self.temperature)).softmax(1)
+        chances: Tensor = (logits / (2 * self.temperature)).softmax(1)
+        return chances
 
 
 def tone_loss(logits: Tensor, tones: Tensor, spread: float) -> Tensor:
