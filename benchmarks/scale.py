@@ -5,9 +5,12 @@
     python benchmarks/scale.py --suite alignment        captions from a file instead of a detector
     python benchmarks/scale.py --images 10000 100000 --generate-ms 2 --detect-ms 1
     python benchmarks/scale.py --images 100000 1000000 --folder /data     an hour or two, and 9 GB of disk space
+    python benchmarks/scale.py --images 100000 1000000 --write            the same run, written in minutes
 
 The generator and the detector are stand-ins that cost next to nothing, or as many milliseconds an image as they are
-told; storage, tables, scoring and reports are real. Every stage is a process of its own, driver and worker in one,
+told; storage, tables, scoring and reports are real. With ``--write``, the run is started by the pipeline, and all its
+images and observations are then put into shards and tables by the store's own writers, some thousand at a time and not
+32: what is measured is all that comes after. Every stage is a process of its own, driver and worker in one,
 whose peak memory is measured. Read the ratios: ``time`` is per image, ``memory`` the peak, both beside the size before
 (1.0 is flat). From 100,000 images on they are held against the goals: memory grows less than 1.5 times and stays under
 2 GiB, time an image grows by no more than 20 %.
@@ -16,6 +19,7 @@ whose peak memory is measured. Read the ratios: ``time`` is per image, ``memory`
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -35,10 +39,13 @@ if TYPE_CHECKING:
     import polars as pl
 
     from verism.records import LoadedImage, Need, Request, Result
+    from verism.store import Run
 
 SIZES = (1_000, 10_000, 100_000)
 PROMPTS = 1_000  # of PaintSkills; a larger run has more images of each
-STAGES = ("run", "resume", "score", "report", "compare")
+STAGES = ("run", "resume", "score", "report", "compare", "board", "verify", "forget", "compact")
+WRITTEN = 4096  # images of a part that ``--write`` writes
+FORGOTTEN = 64  # images that are forgotten, of as many parts
 WORDS = [f"word{number}" for number in range(5_000)]
 LARGE = 100_000  # images from which the goals hold; below, what any run takes is most of it
 LARGEST_RATIO, LARGEST_MIB, FLAT = 1.5, 2048, 1.2  # goals: growth of the peak memory, itself, and time per image
@@ -87,11 +94,13 @@ class StandInDetector:
         return frame(need.table, rows)
 
 
-def make(suite: str, images: int, folder: Path, options: argparse.Namespace) -> None:
+def make(
+    suite: str, images: int, folder: Path, options: argparse.Namespace, *, generator: StandInGenerator | None = None
+) -> None:
     """Make a run, or look at one that is finished."""
     from verism import api
 
-    generator: Any = StandInGenerator(options.generate_ms / 1000)
+    generator = generator or StandInGenerator(options.generate_ms / 1000)
     if suite == "paintskills":
         prompts = min(PROMPTS, images)
         api.evaluate(
@@ -101,6 +110,7 @@ def make(suite: str, images: int, folder: Path, options: argparse.Namespace) -> 
             limit=prompts,
             n_images=max(1, images // prompts),
             seed=5,
+            images_as="shards" if options.write else None,
             out=folder / "run",
         )
         return
@@ -123,6 +133,69 @@ def make(suite: str, images: int, folder: Path, options: argparse.Namespace) -> 
     )
 
 
+class _BegunError(Exception):
+    """The run is begun: its settings and prompts are kept, and no image yet."""
+
+
+class _NoGenerator(StandInGenerator):
+    def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
+        raise _BegunError
+
+
+def write(images: int, folder: Path, options: argparse.Namespace) -> None:
+    """Begin a run as the pipeline does, and put all images and observations into it by the store's own writers.
+
+    Args:
+        images: of the run.
+        folder: where it is made.
+        options: as given.
+    """
+    from verism.imaging import encode_png
+    from verism.pipeline.local import make_requests
+    from verism.records import DetectionNeed, LoadedImage, frame
+    from verism.store import Run
+    from verism.store.images import write_shards
+    from verism.store.ledger import sha256
+    from verism.suites.catalogue import stored_suite
+
+    with contextlib.suppress(_BegunError):
+        make(options.suite, images, folder, options, generator=_NoGenerator(0))
+    run = Run.open(folder / "run")
+    (need,) = stored_suite(run).needs()
+    assert isinstance(need, DetectionNeed)
+    generator, detector = StandInGenerator(0), StandInDetector(0)
+    requests = make_requests(run.prompts(), 5)
+    for start in range(0, len(requests), WRITTEN):
+        part = list(requests[start : start + WRITTEN])
+        rows: list[dict[str, Any]] = []
+        files: list[bytes] = []
+        shown: list[LoadedImage] = []
+        for request, result in zip(part, generator.generate(part), strict=True):
+            assert result.pixels is not None
+            files.append(encode_png(result.pixels))
+            row = {"image_id": request.image_id, "prompt_id": request.prompt.prompt_id, "index": request.index}
+            row |= {"seed": request.seed, "state": "ok", "note": None, "sha256": sha256(files[-1])}
+            rows.append(row | {"width": 16, "height": 16})
+            shown.append(
+                LoadedImage(
+                    image_id=request.image_id,
+                    prompt_id=request.prompt.prompt_id,
+                    pixels=result.pixels,
+                    sha256=rows[-1]["sha256"],
+                )
+            )
+        texts = {request.prompt.prompt_id: request.prompt.text for request in part}
+        for row, path in zip(rows, write_shards(run, zip(rows, files), texts), strict=True):
+            row["path"] = path
+        run.append("images", frame("images", rows))
+        run.append(
+            need.table,
+            detector.observe(shown, need),
+            detector.name,
+            images={image.image_id: image.sha256 for image in shown},
+        )
+
+
 def stage(name: str, options: argparse.Namespace) -> dict[str, float]:
     """Do one stage in this process.
 
@@ -130,9 +203,13 @@ def stage(name: str, options: argparse.Namespace) -> dict[str, float]:
         Its seconds, and its peak memory in MiB.
     """
     from verism import api
+    from verism.plans.board import make_board
+    from verism.store import Run
 
     folder, began = Path(options.folder), time.perf_counter()
-    if name in ("run", "resume"):
+    if name == "run" and options.write:
+        write(options.images[0], folder, options)
+    elif name in ("run", "resume"):
         make(options.suite, options.images[0], folder, options)
     elif name == "score":
         api.score(folder / "run")
@@ -140,7 +217,21 @@ def stage(name: str, options: argparse.Namespace) -> dict[str, float]:
         api.report(folder / "run", out=folder / "report.html")
     elif name == "compare":
         api.compare(folder / "run", folder / "other")
+    elif name == "board":
+        make_board([folder])
+    elif name == "verify":
+        assert not api.verify(folder / "run").findings
+    elif name == "forget":
+        run = Run.open(folder / "run")
+        run.forget("images", _spread(run))
+    elif name == "compact":
+        api.compact(folder / "run")
     return {"seconds": time.perf_counter() - began, "mib": peak_mib()}
+
+
+def _spread(run: Run) -> list[str]:
+    """An image of each of the first parts."""
+    return [part["image_id"][0] for part in run._parts("images", ["image_id"], most=FORGOTTEN)]
 
 
 def measure(images: int, options: argparse.Namespace) -> dict[str, dict[str, float]]:
@@ -149,11 +240,12 @@ def measure(images: int, options: argparse.Namespace) -> dict[str, dict[str, flo
     with tempfile.TemporaryDirectory(dir=options.folder, prefix=f"scale-{images}-") as made:
         folder = Path(made)
         for name in options.stages:
-            if name == "compare":
+            if name in ("compare", "board") and not (folder / "other").exists():
                 _copy(folder / "run", folder / "other")
             command = [sys.executable, __file__, "--stage", name, "--images", str(images), "--folder", made]
             command += ["--suite", options.suite, "--generate-ms", str(options.generate_ms)]
             command += ["--detect-ms", str(options.detect_ms)]
+            command += ["--write"] if options.write else []
             done = subprocess.run(command, check=False, capture_output=True, text=True)
             if done.returncode:
                 sys.exit(f"{name} of {images:,} images failed ({done.returncode}):\n{done.stderr[-2000:]}")
@@ -162,7 +254,7 @@ def measure(images: int, options: argparse.Namespace) -> dict[str, dict[str, flo
         sizes: dict[str, float] = {"images": 0, "tables": 0, "report": 0}
         for file in (folder / "run").rglob("*"):
             if file.is_file():
-                sizes["images" if file.suffix == ".png" else "tables"] += file.stat().st_size
+                sizes["images" if file.suffix in (".png", ".tar") else "tables"] += file.stat().st_size
         if (folder / "report.html").exists():
             sizes["report"] = (folder / "report.html").stat().st_size
         results["bytes"] = {kind: size / images for kind, size in sizes.items()}
@@ -220,6 +312,7 @@ def main() -> None:
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES), help="What is measured.")
     parser.add_argument("--generate-ms", type=float, default=0.0, help="Milliseconds an image of the generator.")
     parser.add_argument("--detect-ms", type=float, default=0.0, help="Milliseconds an image of the detector.")
+    parser.add_argument("--write", action="store_true", help="Write images and tables directly, in place of the run.")
     parser.add_argument("--folder", help="Folder for the runs, which are removed; a temporary one by default.")
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="Print one JSON object at the end.")

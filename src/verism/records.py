@@ -721,6 +721,8 @@ class Observed:
         vectors: by table, the vectors of its rows in their order, shape (N, D), in a file that is mapped into memory;
             the column ``vector`` of these tables is empty. Only for suites that declare ``maps_vectors``.
         facts: of all images of the run, where only some of them are here (``Suite.facts``); None: all are here.
+        counts: sums over all images, where these are not here (``Suite.counts``); None: they are. Then of each table
+            of observations there is the first row of each judge.
     """
 
     prompts: Mapping[str, Prompt]
@@ -730,6 +732,7 @@ class Observed:
     judges: Mapping[str, str] = field(default_factory=dict)
     vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
     facts: Mapping[str, float] | None = None
+    counts: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from verism.locations import remove_tree
 from verism.pipeline.added_metrics import Metric, added_scores
 from verism.pipeline.correction import Adjustment
 from verism.progress import Working
-from verism.records import Estimand, Need, Observed, Score, content_hash, empty_table, option_of, roles
+from verism.records import Estimand, Need, Observed, Prompt, Score, content_hash, empty_table, option_of, roles
 from verism.report_kit.evidence import Evidence
 from verism.report_kit.section import section_records
 from verism.store import TRUTH, Run, Scoring, sorted_verdicts
@@ -160,21 +161,15 @@ def _in_blocks(
         file: where verdicts are written if there are several blocks; its name with ``.parts`` is used, too.
 
     Returns:
-        Verdicts, of several blocks as a query of ``file``, sorted as they are kept; what is observed, without any image
-        but with the facts about all; and the number of images.
+        Verdicts, of several blocks as a query of ``file``, sorted as they are kept; what is left of the observations
+        (``_Reduced``), with the facts about all images; and the number of images.
     """
     import polars as pl
 
     prompts = {p.prompt_id: p for p in run.prompts()}
     facts: dict[str, float] = {}
-    observed = Observed(
-        prompts=prompts,
-        images=empty_table("images"),
-        observations={table: empty_table(table) for table in judges},
-        judges=judges,
-        facts=facts,
-    )
-    with run.blocks(judges) as blocks:
+    reduced = _Reduced(suite, judges)
+    with run.blocks(judges, whole_prompts=suite.whole_prompts) as blocks:
         if type(suite).facts is not Suite.facts:
             for images, tables in blocks:
                 block = Observed(prompts=prompts, images=images, observations=tables, judges=judges)
@@ -187,15 +182,62 @@ def _in_blocks(
             block = Observed(prompts=prompts, images=images, observations=tables, judges=judges, facts=facts)
             verdicts = sorted_verdicts(suite.verdicts(block))
             n_images += images.height
+            reduced.add(block)
             if len(blocks) == 1:
-                return verdicts, observed, n_images
+                return verdicts, reduced.observed(prompts, facts), n_images
             parts.mkdir(exist_ok=True)
             written.append(parts / f"{len(written):06}.parquet")
             verdicts.write_parquet(written[-1], compression="lz4")
             del block, images, tables, verdicts
     pl.scan_parquet(written, glob=False).sink_parquet(file, compression="zstd", compression_level=3)
     remove_tree(parts)
-    return pl.scan_parquet(file, glob=False), observed, n_images
+    return pl.scan_parquet(file, glob=False), reduced.observed(prompts, facts), n_images
+
+
+class _Reduced:
+    """What is left of the blocks of a run once verdicts are made: counts, judges, and a list of images if one is asked."""
+
+    def __init__(self, suite: Suite, judges: Mapping[str, str]) -> None:
+        """Nothing yet.
+
+        Args:
+            suite: says what is left.
+            judges: full name of a judge by table.
+        """
+        self.suite, self.judges = suite, judges
+        self.counts: Counter[str] = Counter()
+        self.images: list[pl.DataFrame] = []
+        self.signed = {table: empty_table(table) for table in judges}
+
+    def add(self, block: Observed) -> None:
+        """Take in a block."""
+        import polars as pl
+
+        self.counts.update(self.suite.counts(block))
+        if self.suite.lists_images:
+            listed = block.images.select("image_id", "prompt_id", "index", "state")
+            # Texts that stand in many rows share their bytes.
+            self.images.append(listed.with_columns(pl.col("prompt_id", "state").cast(pl.Categorical).cast(pl.String)))
+        for table, rows in block.observations.items():
+            known = self.signed[table]
+            if rows.height and not (known.height and (rows["judge"] == known["judge"][0]).all()):
+                self.signed[table] = pl.concat([known, rows]).unique("judge", keep="first", maintain_order=True)
+
+    def observed(self, prompts: Mapping[str, Prompt], facts: Mapping[str, float]) -> Observed:
+        """It as scores and remarks get it."""
+        import polars as pl
+
+        images = empty_table("images")
+        if self.images:
+            images = pl.concat([images, *self.images], how="diagonal")
+        return Observed(
+            prompts=prompts,
+            images=images,
+            observations=self.signed,
+            judges=self.judges,
+            facts=facts,
+            counts=self.counts,
+        )
 
 
 def _collected(verdicts: pl.DataFrame | pl.LazyFrame, rules: Sequence[str] | None = None) -> pl.DataFrame:

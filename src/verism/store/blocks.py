@@ -18,21 +18,27 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK", "Dealer", "ImageBlocks", "bounds_of"]
 
 BLOCK = 16_384  # images
+PROMPT_END = "#"  # in the id of an image, behind that of its prompt
 SAMPLED = 64  # every which id is looked at to find where blocks end
 HELD_BYTES = 2**25  # of rows that wait to be written
 
 
-def bounds_of(sample: pl.Series, step: int, size: int) -> pl.Series:
+def bounds_of(sample: pl.Series, step: int, size: int, *, whole_prompts: bool = False) -> pl.Series:
     """First ids of all blocks but the first, so that blocks are of about the same size.
 
     Args:
         sample: every ``step``-th id, in any order.
         step: see ``sample``.
         size: images of a block, about.
+        whole_prompts: whether blocks end between prompts; ids are those of ``records.image_id``.
     """
     ordered = sample.unique().sort()
     every = max(1, size // step)
-    return ordered.gather_every(every, offset=every)
+    bounds = ordered.gather_every(every, offset=every)
+    if whole_prompts:
+        # Ids with the same text before the first mark stand together, and so do those of a prompt, which have it alike.
+        bounds = (bounds.str.split(PROMPT_END).list.first() + PROMPT_END).unique().sort()
+    return bounds
 
 
 class Dealer:

@@ -900,7 +900,12 @@ class Run:
 
     @contextmanager
     def blocks(
-        self, observations: Mapping[str, str], *, size: int | None = None, images: str = "images"
+        self,
+        observations: Mapping[str, str],
+        *,
+        size: int | None = None,
+        images: str = "images",
+        whole_prompts: bool = False,
     ) -> Iterator[ImageBlocks]:
         """Images sorted by id, some thousands at a time, with all that judges said of them.
 
@@ -912,6 +917,7 @@ class Run:
             observations: name of a judge by table.
             size: images of a block, about; None: ``BLOCK``.
             images: the table that lists the images: ``images``, or ``reference`` for real ones.
+            whole_prompts: whether all images of a prompt are in one block.
 
         Yields:
             The blocks, of which there is one at least.
@@ -935,7 +941,9 @@ class Run:
             return rows["image_id"].gather_every(step, offset)
 
         sampled = self._each_part(images, ["image_id"], sample, begin=begin)
-        bounds = bounds_of(pl.concat(sampled), step, size) if sampled else pl.Series(dtype=pl.String)
+        bounds = pl.Series(dtype=pl.String)
+        if sampled:
+            bounds = bounds_of(pl.concat(sampled), step, size, whole_prompts=whole_prompts)
         if bounds.is_empty():
             yield ImageBlocks(
                 1,

@@ -146,8 +146,12 @@ class Suite(ABC):
         judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
         benches: how judges are held against rendered images of it (``verism judge bench``); empty: they are not.
         in_blocks: whether a large run may be scored block by block. Then the verdicts of an image rest on its own
-            observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts`` and
-            verdicts, which ``scores`` may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
+            observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts``,
+            ``counts`` and verdicts, which they may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
+        whole_prompts: whether the verdicts of an image rest on the other images of its prompt, too: then no block
+            holds a part of a prompt's images.
+        lists_images: whether ``scores`` and ``remarks`` ask which images there are: then they get id, prompt, index
+            and state of all in either case, and no other column has a value.
         maps_vectors: whether vectors of features come as arrays in files, ``Observed.vectors``, and not in the tables,
             so that any number of them can be gone through.
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
@@ -170,6 +174,8 @@ class Suite(ABC):
     judge_roles: ClassVar[tuple[str, ...]] = ()
     benches: ClassVar[tuple[JudgeBench, ...]] = ()
     in_blocks: ClassVar[bool] = False
+    whole_prompts: ClassVar[bool] = False
+    lists_images: ClassVar[bool] = False
     maps_vectors: ClassVar[bool] = False
     named_judges_only: ClassVar[bool] = False
     growing_settings: ClassVar[tuple[str, ...]] = ("limit", "n_images")
@@ -385,6 +391,23 @@ class Suite(ABC):
             observed: a block of images, or all of them.
         """
         return self.facts(observed) if observed.facts is None else observed.facts
+
+    def counts(self, observed: Observed) -> Mapping[str, int]:
+        """What ``remarks`` count of the observations, for suites that are scored ``in_blocks``: summed over blocks.
+
+        Args:
+            observed: a block of images, or all of them.
+        """
+        del observed
+        return {}
+
+    def known_counts(self, observed: Observed) -> Mapping[str, int]:
+        """The counts of all images of a run: those that came with the blocks, or those of the images that are here.
+
+        Args:
+            observed: a block of images, or all of them.
+        """
+        return self.counts(observed) if observed.counts is None else observed.counts
 
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order.

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from verism.metrics.vectors import row_products
+
 __all__ = [
     "ClothesClassifiers",
     "calibrated_estimates",
@@ -48,7 +50,7 @@ def cosine_estimates(image_vectors: ArrayLike, query_vectors: ArrayLike) -> Floa
     """
     images, queries = _unit(image_vectors, "image_vectors"), _unit(query_vectors, "query_vectors")
     _same_width(images.shape[1], queries.shape[1], "query_vectors")
-    return np.asarray(images @ queries.T, dtype=np.float64)
+    return row_products(images, queries)
 
 
 def calibrated_estimates(image_vectors: ArrayLike, query_vectors: ArrayLike, reference_vector: ArrayLike) -> Floats:
@@ -119,7 +121,7 @@ class ClothesClassifiers:
 
         n_members, n_attributes, width = self.weights.shape
         flat = self.weights.reshape(n_members * n_attributes, width).astype(np.float64)
-        decisions = images @ flat.T + self.intercepts.reshape(-1)
+        decisions = row_products(images, flat) + self.intercepts.reshape(-1)
         return np.asarray(
             expit(decisions).reshape(len(images), n_members, n_attributes).transpose(1, 0, 2), dtype=np.float64
         )

@@ -54,6 +54,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+CHUNK_CELLS = 4_000_000  # deals held at once: 32 MB
 MOST_HALVINGS = 200  # some 35 are needed, unless standard errors differ by orders of magnitude
 
 
@@ -546,8 +547,14 @@ def context_scores(
                 continue
             ends = np.cumsum(sizes)[:-1]
             gaps[a] = np.ptp([part.mean() for part in np.split(pool, ends)])
-            dealt = rng.permuted(np.broadcast_to(pool, (n_resamples, len(pool))), axis=1)
-            by_chance[a] = np.ptp([part.mean(axis=1) for part in np.split(dealt, ends, axis=1)], axis=0).mean()
+            step = max(1, CHUNK_CELLS // len(pool))
+            dealt_gaps = np.empty(n_resamples)
+            for start in range(0, n_resamples, step):  # the same deals, however many at a time
+                size = min(step, n_resamples - start)
+                dealt = rng.permuted(np.broadcast_to(pool, (size, len(pool))), axis=1)
+                means = [part.mean(axis=1) for part in np.split(dealt, ends, axis=1)]
+                dealt_gaps[start : start + size] = np.ptp(means, axis=0)
+            by_chance[a] = dealt_gaps.mean()
         scores[c], chances[c] = gaps.mean(), by_chance.mean()
     n_used = np.bincount(context[usable], minlength=len(names)).astype(np.int64)
     return ContextScores(
@@ -594,13 +601,19 @@ def _named(
     array = np.asarray(names)
     if array.shape != (n,):
         raise ValueError(f"{what} must name one for each of the {n} values, shape ({n},); got shape {array.shape}")
-    values = array.tolist()
+    if array.dtype.kind in "iu":  # numbers of names, of which there may be many millions
+        values = array[np.sort(np.unique(array, return_index=True)[1])].tolist()
+    else:
+        values = array.tolist()
     known = tuple(dict.fromkeys(values)) if order is None else tuple(order)
     codes = {name: code for code, name in enumerate(known)}
     if len(codes) < len(known):
         raise ValueError(f"the order of {what} must list each once; got {list(known)}")
     if strange := [name for name in dict.fromkeys(values) if name not in codes]:
         raise ValueError(f"{what} has {strange[0]!r}, which is not among {list(known)}; add it to the order")
+    if array.dtype.kind in "iu":
+        there, place = np.unique(array, return_inverse=True)
+        return known, np.array([codes[name] for name in there.tolist()], dtype=np.intp)[place.reshape(n)]
     return known, np.array([codes[name] for name in values], dtype=np.intp)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,13 +200,23 @@ def _said(rule: str, value: float, attribute: Attribute, reference: str) -> str:
 def _classifiers(vectors: _Vectors, study: Study, protocol: str) -> ClothesClassifiers:
     parts = study.sentences()
     negatives, positives = vectors.of(parts[0]), np.stack([vectors.of(part) for part in parts[1:]])
+    scenes = np.repeat(np.arange(len(study.scenes)), len(parts[0]) // len(study.scenes))
     try:
-        if protocol == "released":
-            return fit_released(positives, negatives)
-        scenes = np.repeat(np.arange(len(study.scenes)), len(parts[0]) // len(study.scenes))
-        return fit_revised(positives, negatives, contexts=scenes)
+        return _fitted(protocol, positives.shape, positives.tobytes(), negatives.tobytes(), tuple(scenes.tolist()))
     except ValueError as err:
         raise UsageError(f"the classifiers of {study.name!r} cannot be fitted: {err}") from err
+
+
+@lru_cache(maxsize=2)  # of both protocols: a run that is scored in blocks asks with every block
+def _fitted(
+    protocol: str, shape: tuple[int, int, int], positives: bytes, negatives: bytes, scenes: tuple[int, ...]
+) -> ClothesClassifiers:
+    """The classifiers of vectors of sentences, given as the bytes of doubles."""
+    with_it = np.frombuffer(positives).reshape(shape)
+    without = np.frombuffer(negatives).reshape(-1, shape[2])
+    if protocol == "released":
+        return fit_released(with_it, without)
+    return fit_revised(with_it, without, contexts=np.array(scenes))
 
 
 def released_classifiers_there() -> bool:

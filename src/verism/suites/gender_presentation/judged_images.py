@@ -39,23 +39,23 @@ TextVectors = Callable[[Sequence[str]], NDArray[Any]]
 """Vectors of texts, as the model gives them: (T, D)."""
 
 
-def _table(verdicts: pl.DataFrame, rule: str, protocol: str) -> pl.DataFrame:
+def _table(verdicts: pl.DataFrame | pl.LazyFrame, rule: str, protocol: str) -> pl.LazyFrame:
     """The verdicts of one estimator with its attribute, setting and gender as columns."""
     import polars as pl
 
-    return verdicts.filter((pl.col("rule") == rule) & (pl.col("protocol") == protocol)).with_columns(
-        pl.col("detail").str.json_path_match(f"$.{name}").alias(name) for name in ("attribute", "setting", "gender")
-    )
+    chosen = verdicts.lazy().filter((pl.col("rule") == rule) & (pl.col("protocol") == protocol))
+    names = ("attribute", "setting", "gender")
+    detail = [pl.col("detail").str.json_path_match(f"$.{name}").alias(name) for name in names]
+    return chosen.select("image_id", "prompt_id", "value", *detail)
 
 
-def labels_of_verdicts(verdicts: pl.DataFrame, protocol: str) -> dict[tuple[str, str], float]:
+def labels_of_verdicts(verdicts: pl.DataFrame | pl.LazyFrame, protocol: str) -> dict[tuple[str, str], float]:
     """What people saw, by image and attribute, from the verdicts ``human`` of a run; empty if it has none."""
-    rows = _table(verdicts, "human", protocol)
-    return {
-        (image, attribute): float(value)
-        for image, attribute, value in rows.select("image_id", "attribute", "value").iter_rows()
-        if value is not None
-    }
+    import polars as pl
+
+    rows = _table(verdicts, "human", protocol).filter(pl.col("value").is_not_null())
+    labelled = rows.select("image_id", "attribute", "value").collect(engine="streaming")
+    return {(image, attribute): float(value) for image, attribute, value in labelled.iter_rows()}
 
 
 def labels_of_marks(images: pl.DataFrame, labels: Mapping[str, Mapping[str, str]]) -> dict[tuple[str, str], float]:
@@ -69,7 +69,7 @@ def labels_of_marks(images: pl.DataFrame, labels: Mapping[str, Mapping[str, str]
 
 
 def judged_by(
-    verdicts: pl.DataFrame,
+    verdicts: pl.DataFrame | pl.LazyFrame,
     prompts: Mapping[str, Prompt],
     labels: Mapping[tuple[str, str], float],
     *,
@@ -85,7 +85,7 @@ def judged_by(
         estimator: name of the rule, such as ``CLS``.
         protocol: name of the protocol whose verdicts are used.
     """
-    rows = _table(verdicts, estimator, protocol)
+    rows = _table(verdicts, estimator, protocol).collect()
     if rows.is_empty():
         return None
     images, attributes = rows["image_id"].to_list(), rows["attribute"].to_list()
@@ -100,7 +100,9 @@ def judged_by(
     )
 
 
-def judge_scores(suite: str, study: Study, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> list[Score]:
+def judge_scores(
+    suite: str, study: Study, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame | pl.LazyFrame
+) -> list[Score]:
     """How good each estimator of a run is, where people labelled its images; nothing where they did not.
 
     ``judge_tau``, ``judge_mcc``, ``judge_pearson`` by {estimator, setting}: agreement of its vector with people's.

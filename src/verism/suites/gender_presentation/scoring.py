@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verism.metrics.presentation.gep import (
     ContextScores,
@@ -30,26 +30,34 @@ __all__ = ["UNITS", "presentation_scores"]
 UNITS: Mapping[str, str] = {"human": "share", "CLS": "share", "VQA": "share", "C": "cosine", "CC": "cosine"}
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Judged:
-    """What one estimator said in one setting: columns, a row for each image and attribute."""
+    """What one estimator said in one setting: arrays of N rows, one for each image and attribute.
 
-    values: list[float] = field(default_factory=list)
-    groups: list[str] = field(default_factory=list)
-    attributes: list[str] = field(default_factory=list)
-    contexts: list[str] = field(default_factory=list)
-    clusters: list[int] = field(default_factory=list)  # prompts of all groups with the same number
+    Attributes:
+        values: NaN where it could not say.
+        groups: number of the group among those of the study.
+        attributes: number of the attribute.
+        contexts: number of the context.
+        clusters: the same for the prompts of all groups that differ in nothing else.
+    """
+
+    values: NDArray[np.float64]
+    groups: NDArray[np.int64]
+    attributes: NDArray[np.int64]
+    contexts: NDArray[np.int64]
+    clusters: NDArray[np.int64]
 
     def same(self, other: _Judged) -> bool:
-        return vars(self).keys() == vars(other).keys() and all(
-            np.array_equal(self.values, other.values, equal_nan=True) if name == "values" else mine == vars(other)[name]
-            for name, mine in vars(self).items()
+        return all(
+            np.array_equal(column, vars(other)[name], equal_nan=name == "values")
+            for name, column in vars(self).items()
         )
 
-    def of(self, groups: Sequence[str]) -> _Judged:
+    def of(self, groups: Sequence[int]) -> _Judged:
         """Only the rows of these groups."""
-        rows = [i for i, g in enumerate(self.groups) if g in groups]
-        return _Judged(**{name: [column[i] for i in rows] for name, column in vars(self).items()})
+        mask = np.isin(self.groups, groups)
+        return _Judged(**{name: column[mask] for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +72,13 @@ def presentation_scores(
     suite: str,
     study: Study,
     prompts: Mapping[str, Prompt],
-    verdicts: pl.DataFrame,
+    verdicts: pl.DataFrame | pl.LazyFrame,
     *,
     n_resamples: int,
     seed: int,
 ) -> list[Score]:
     """All numbers of the suite, by protocol, estimator and setting; see ``docs/suites/gender_presentation.md``."""
-    table = _columns(prompts, verdicts)
+    table = _columns(study, prompts, verdicts)
     scores: list[Score] = []
     measured: dict[tuple[str, str], tuple[_Judged, _Measured]] = {}
     for protocol in PROTOCOLS:
@@ -89,53 +97,92 @@ def presentation_scores(
     return scores
 
 
-def _columns(prompts: Mapping[str, Prompt], verdicts: pl.DataFrame) -> dict[tuple[str, str, str], _Judged]:
-    results: dict[tuple[str, str, str], _Judged] = {}
-    columns = (verdicts[name].to_list() for name in ("prompt_id", "protocol", "rule", "value", "detail"))
-    for prompt_id, protocol, rule, value, detail in zip(*columns, strict=True):
-        if rule not in ESTIMATORS:
-            continue
-        prompt = prompts[prompt_id]
-        judged = results.setdefault((protocol, rule, str(prompt.facets["setting"])), _Judged())
-        judged.values.append(math.nan if value is None else value)
-        judged.groups.append(str(prompt.facets["gender"]))
-        judged.attributes.append(json.loads(detail)["attribute"])
-        judged.contexts.append(str(prompt.facets["context"]))
-        judged.clusters.append(int(prompt.spec["index"]))
-    return results
+def _columns(
+    study: Study, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame | pl.LazyFrame
+) -> dict[tuple[str, str, str], _Judged]:
+    """What estimators said, by protocol, estimator and setting."""
+    import polars as pl
+
+    groups = {group.name: number for number, group in enumerate(study.groups)}
+    contexts = {context: number for number, context in enumerate(study.contexts)}
+    facets = pl.LazyFrame(
+        {
+            "prompt_id": list(prompts),
+            "setting": [str(p.facets["setting"]) for p in prompts.values()],
+            "groups": [groups[str(p.facets["gender"])] for p in prompts.values()],
+            "contexts": [contexts[str(p.facets["context"])] for p in prompts.values()],
+            "clusters": [int(p.spec["index"]) for p in prompts.values()],
+        },
+        schema={"prompt_id": pl.String, "setting": pl.String}
+        | dict.fromkeys(("groups", "contexts", "clusters"), pl.Int64),
+    )
+    of_detail = pl.col("detail").str.json_decode(pl.Struct({"attribute": pl.String})).struct.field("attribute")
+    attributes = {attribute.name: number for number, attribute in enumerate(study.attributes)}
+    rows = (
+        verdicts.lazy()
+        .filter(pl.col("rule").is_in(ESTIMATORS))
+        .select(
+            "prompt_id",
+            pl.col("protocol", "rule").cast(pl.Categorical),
+            pl.col("value").fill_null(math.nan),
+            of_detail.replace_strict(attributes, return_dtype=pl.Int64).alias("attributes"),
+        )
+        .join(facets, on="prompt_id", maintain_order="left")
+        .drop("prompt_id")
+        .collect()
+    )
+    parts = rows.partition_by("protocol", "rule", "setting", as_dict=True, include_key=False, maintain_order=True)
+    return {
+        (protocol, rule, setting): _Judged(
+            values=part["value"].to_numpy(),
+            groups=part["groups"].to_numpy(),
+            attributes=part["attributes"].to_numpy(),
+            contexts=part["contexts"].to_numpy(),
+            clusters=part["clusters"].to_numpy(),
+        )
+        for (protocol, rule, setting), part in parts.items()
+    }
 
 
 def _measure(study: Study, judged: _Judged, n_resamples: int, seed: int) -> _Measured:
     groups = [g.name for g in study.groups]
-    attributes = _present((a.name for a in study.attributes), judged.attributes)
-    contexts = _present(study.contexts, judged.contexts)
-    presentation = vector_with_intervals(
+    attributes, contexts = np.unique(judged.attributes).tolist(), np.unique(judged.contexts).tolist()
+    found = vector_with_intervals(
         judged.values,
         judged.groups,
         judged.attributes,
         judged.clusters,
-        group_order=groups,
+        group_order=range(len(groups)),
         attribute_order=attributes,
         seed=seed,
         n_resamples=n_resamples,
+    )
+    presentation = replace(
+        found,
+        frequencies=replace(
+            found.frequencies, groups=tuple(groups), attributes=tuple(study.attributes[a].name for a in attributes)
+        ),
+        pairs=tuple(replace(pair, first=groups[pair.first], second=groups[pair.second]) for pair in found.pairs),
     )
     compared = [tuple(g.name for g in pair) for pair in study.pairs()]
     if len(groups) > 2:
         compared.append(tuple(groups))
     by_context = {}
     for chosen in compared:
-        rows = judged.of(chosen)
-        by_context[chosen] = context_scores(
+        numbers = [groups.index(name) for name in chosen]
+        rows = judged.of(numbers)
+        scores = context_scores(
             rows.values,
             rows.groups,
             rows.attributes,
             rows.contexts,
-            group_order=chosen,
+            group_order=numbers,
             attribute_order=attributes,
             context_order=contexts,
             seed=seed,
             n_resamples=min(n_resamples, 1_000),
         )
+        by_context[chosen] = replace(scores, contexts=tuple(study.contexts[c] for c in contexts))
     return _Measured(presentation, by_context)
 
 
@@ -237,25 +284,35 @@ def _by_context(write: _Writer, metric: str, found: ContextScores, named: Mappin
 
 
 def _clipscores(
-    suite: str, protocol: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame, n_resamples: int, seed: int
+    suite: str,
+    protocol: str,
+    prompts: Mapping[str, Prompt],
+    verdicts: pl.DataFrame | pl.LazyFrame,
+    n_resamples: int,
+    seed: int,
 ) -> list[Score]:
     """Mean over images of 100 times the cosine with the own prompt."""
     import polars as pl
 
-    rows = verdicts.filter((pl.col("rule") == "clipscore") & (pl.col("protocol") == protocol))
-    by_setting: dict[str, list[tuple[float | None, int]]] = {}
-    for prompt_id, value in zip(rows["prompt_id"].to_list(), rows["value"].to_list(), strict=True):
-        prompt = prompts[prompt_id]
-        by_setting.setdefault(str(prompt.facets["setting"]), []).append((value, int(prompt.spec["index"])))
+    chosen = verdicts.lazy().filter((pl.col("rule") == "clipscore") & (pl.col("protocol") == protocol))
+    facets = pl.LazyFrame(
+        {
+            "prompt_id": list(prompts),
+            "setting": [str(p.facets["setting"]) for p in prompts.values()],
+            "cluster": [int(p.spec["index"]) for p in prompts.values()],
+        },
+        schema={"prompt_id": pl.String, "setting": pl.String, "cluster": pl.Int64},
+    )
+    rows = chosen.select("prompt_id", "value").join(facets, on="prompt_id", maintain_order="left").collect()
     scores = []
-    for setting in _present(SETTINGS, list(by_setting)):
-        result = by_setting[setting]
-        used = [(value, index) for value, index in result if value is not None]
+    for setting in _present(SETTINGS, rows["setting"].unique().to_list()):
+        result = rows.filter(pl.col("setting") == setting)
+        used = result.filter(pl.col("value").is_not_null())
         interval = Interval(math.nan, math.nan, math.nan)
-        if used:
-            values, clusters = np.array([v for v, _ in used]), np.array([i for _, i in used])
+        if used.height:
+            values, clusters = used["value"].to_numpy(), used["cluster"].to_numpy()
             interval = cluster_bootstrap_mean(values, clusters, seed=seed, n_resamples=n_resamples)
         write = _Writer(suite, protocol, "x100", {"setting": setting})
-        counts: dict[str, Any] = {"used": len(used), "unusable": len(result) - len(used)}
+        counts: dict[str, Any] = {"used": used.height, "unusable": result.height - used.height}
         scores.append(write("clipscore", interval.value, (interval.low, interval.high), **counts))
     return scores

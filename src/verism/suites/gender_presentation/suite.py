@@ -110,6 +110,8 @@ class GenderPresentation(Suite):
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.
+        in_blocks: large runs are scored block by block, see ``Suite``.
+        lists_images: images without a counterpart are remarked upon, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
     """
 
@@ -216,6 +218,8 @@ class GenderPresentation(Suite):
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = PAIRINGS
     layout: ClassVar[Layout] = Layout(detail=("attribute", "context"))
+    in_blocks: ClassVar[bool] = True
+    lists_images: ClassVar[bool] = True
     commands: ClassVar[Mapping[str, str]] = {"gep": "verism.suites.gender_presentation.cli:gep"}
 
     @property
@@ -449,16 +453,22 @@ class GenderPresentation(Suite):
 
 def _uneven(study: Study, observed: Observed) -> list[str]:
     """A line if the groups do not have the same images to compare."""
-    usable: dict[str, set[tuple[int, int]]] = {group.name: set() for group in study.groups}
-    asked: dict[str, set[tuple[int, int]]] = {group.name: set() for group in study.groups}
-    for row in observed.images.iter_rows(named=True):
-        prompt = observed.prompts[row["prompt_id"]]
-        position = (int(prompt.spec["index"]), int(row["index"]))
-        asked[str(prompt.facets["gender"])].add(position)
-        if row["state"] == "ok":
-            usable[str(prompt.facets["gender"])].add(position)
-    everywhere = set.intersection(*usable.values())
-    alone = {name: len(members - everywhere) for name, members in usable.items()}
+    import polars as pl
+
+    facets = pl.DataFrame(
+        {
+            "prompt_id": list(observed.prompts),
+            "place": [int(p.spec["index"]) for p in observed.prompts.values()],
+            "group": [str(p.facets["gender"]) for p in observed.prompts.values()],
+        },
+        schema={"prompt_id": pl.String, "place": pl.Int64, "group": pl.String},
+    )
+    usable = observed.images.lazy().filter(pl.col("state") == "ok").join(facets.lazy(), on="prompt_id")
+    of_place = usable.group_by("place", "index").agg(pl.col("group").unique())
+    groups = len(study.groups)
+    counted = of_place.filter(pl.col("group").list.len() < groups).explode("group").group_by("group").len()
+    found = dict(counted.collect().iter_rows())
+    alone = {group.name: found.get(group.name, 0) for group in study.groups}
     if not any(alone.values()):
         return []
     listed = ", ".join(f"{n:,} of {name}" for name, n in alone.items() if n)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
 
 from verism.errors import UsageError
 from verism.files import read_json
@@ -122,6 +120,7 @@ class GenEval2(Suite):
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.
+        in_blocks: large runs are scored block by block, see ``Suite``.
     """
 
     asked: tuple[tuple[str, Asked], ...]
@@ -186,6 +185,7 @@ class GenEval2(Suite):
         ),
         names={"atoms": "number of atoms"},
     )
+    in_blocks: ClassVar[bool] = True
     with_vqascore: bool = False
 
     @classmethod
@@ -343,44 +343,38 @@ class GenEval2(Suite):
     # -------------------------------------------------------------------------------------------------------- scores
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """Means over images, by number of atoms, and over the questions of each skill."""
-        import json
-
         import polars as pl
 
+        detail = pl.Struct({"skill": pl.String, "mass": pl.Float64})
         atoms = {prompt_id: int(p.facets["atoms"] or 0) for prompt_id, p in observed.prompts.items()}
         scores: list[Score] = []
         for protocol in PROTOCOLS:
-            of_protocol = verdicts.filter(pl.col("protocol") == protocol)
+            of_protocol = verdicts.lazy().filter(pl.col("protocol") == protocol)
             for metric in ("soft_tifa_am", "soft_tifa_gm", "tifa", "vqascore"):
-                rows = of_protocol.filter(pl.col("rule") == metric).select("prompt_id", "value").rows()
-                if not rows:
+                rows = of_protocol.filter(pl.col("rule") == metric).select("prompt_id", "value").collect()
+                if rows.is_empty():
                     continue
                 scores.append(self._mean(metric, protocol, {}, rows))
+                of_prompt = rows["prompt_id"].replace_strict(atoms, return_dtype=pl.Int64)
                 for n in sorted(set(atoms.values())):
-                    of_atoms = [row for row in rows if atoms[row[0]] == n]
-                    scores.append(self._mean(metric, protocol, {"atoms": n}, of_atoms))
-            questions = [
-                (prompt_id, value, json.loads(detail))
-                for prompt_id, value, detail in of_protocol.filter(pl.col("rule") == "question")
-                .select("prompt_id", "value", "detail")
-                .iter_rows()
-            ]
+                    scores.append(self._mean(metric, protocol, {"atoms": n}, rows.filter(of_prompt == n)))
+            asked = of_protocol.filter(pl.col("rule") == "question")
+            about = pl.col("detail").str.json_decode(detail).struct
+            questions = asked.select("prompt_id", "value", about.field("skill").cast(pl.Categorical), about.field("mass"))
+            table = questions.collect()
             for skill in SKILLS:
-                of_skill = [(prompt, value) for prompt, value, detail in questions if detail["skill"] == skill]
-                if of_skill:
+                of_skill = table.filter(pl.col("skill") == skill)
+                if of_skill.height:
                     scores.append(self._mean("soft_tifa_am", protocol, {"skill": skill}, of_skill))
-            masses = [(prompt, detail["mass"]) for prompt, _, detail in questions if detail["mass"] is not None]
-            if masses and protocol == PROTOCOLS[0]:
-                scores.append(self._mean("answer_mass", protocol, {}, masses))
+            masses = table.filter(pl.col("mass").is_not_null())
+            if masses.height and protocol == PROTOCOLS[0]:
+                scores.append(self._mean("answer_mass", protocol, {}, masses.with_columns(value="mass")))
         return scores
 
-    def _mean(
-        self, metric: str, protocol: str, group: Mapping[str, Any], rows: Sequence[tuple[str, float | None]]
-    ) -> Score:
-        used = [(prompt, value) for prompt, value in rows if value is not None and not math.isnan(value)]
-        interval = clustered_average(
-            [value for _, value in used], np.array([prompt for prompt, _ in used]), bounds=(0.0, 1.0)
-        )
+    def _mean(self, metric: str, protocol: str, group: Mapping[str, Any], rows: pl.DataFrame) -> Score:
+        used = rows.filter(rows["value"].is_not_null() & rows["value"].is_not_nan())
+        values, prompts = used["value"].to_numpy(), used["prompt_id"].rank("dense").to_numpy()
+        interval = clustered_average(values, prompts, bounds=(0.0, 1.0))
         return Score(
             suite=self.name,
             metric=metric,
@@ -389,8 +383,8 @@ class GenEval2(Suite):
             value=interval.value,
             ci_low=interval.low,
             ci_high=interval.high,
-            n_used=len(used),
-            n_unusable=len(rows) - len(used),
+            n_used=used.height,
+            n_unusable=rows.height - used.height,
         )
 
     def remarks(self, observed: Observed) -> Sequence[str]:

@@ -161,7 +161,7 @@ class _Parts:
         names = what.classes if isinstance(what, Axis) else YES_NO
         return EstimandPart(
             coefficient=1.0,
-            image_ids=tuple(table.image_ids[i] for i in rows),
+            image_ids=tuple(table.image_ids.gather(rows).to_list()),
             clusters=tuple(self._descriptors[table.of[i]] for i in rows),
             predicted=tuple(names[seen.classes[i]] for i in rows),
             weights=(1 / len(rows),) * len(rows),
@@ -185,7 +185,7 @@ def judged_scores(
     Of images where both are known; the truth is always that of the ``revised`` protocol.
     """
     answer, true = perceived_table(study, observed, verdicts), perceived_table(study, observed, true_verdicts)
-    clusters = np.array([str(value) for value in answer.facet(study.facet)])[answer.of]
+    clusters = answer.clusters(study.facet)
     rules: list[tuple[dict[str, FacetValue], str | tuple[str, str]]] = [({"axis": a.name}, a.name) for a in study.axes]
     rules += [({"axis": ATTRIBUTE, ATTRIBUTE: a}, (ATTRIBUTE, a)) for a in study.attributes]
     scores = []

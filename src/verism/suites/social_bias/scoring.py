@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,14 +68,14 @@ class Table:
     """All images asked for, and what was perceived in them by protocol and rule.
 
     Attributes:
-        image_ids: N ids, in the order of prompts.
+        image_ids: N ids as a column of polars, in the order of prompts.
         prompts: the P prompts.
         of: number of each image's prompt, shape (N,).
         there: whether each image exists, shape (N,).
         perceived: by protocol and rule; attributes by protocol and (``attribute``, name).
     """
 
-    image_ids: Sequence[str]
+    image_ids: pl.Series
     prompts: Sequence[Prompt]
     of: Ints
     there: Bools
@@ -86,39 +85,63 @@ class Table:
         """A facet of each prompt."""
         return [p.facets.get(name) for p in self.prompts]
 
+    def clusters(self, name: str) -> Ints:
+        """A number of each image's value of a facet, in the order of the values as text, shape (N,)."""
+        numbers: Ints = np.unique([str(value) for value in self.facet(name)], return_inverse=True)[1]
+        return numbers[self.of]
+
     def where(self, name: str, values: Sequence[FacetValue]) -> Bools:
         """Images whose prompts have one of these values of a facet, shape (N,)."""
         of_prompt = np.array([value in values for value in self.facet(name)], dtype=bool)
         return of_prompt[self.of]
 
 
-def perceived_table(study: Study, observed: Observed, verdicts: pl.DataFrame) -> Table:
+def perceived_table(study: Study, observed: Observed, verdicts: pl.DataFrame | pl.LazyFrame) -> Table:
     """Verdicts as arrays."""
+    import polars as pl
+
+    detail = pl.Struct({ATTRIBUTE: pl.String, "class": pl.String, "read": pl.Boolean, "faces": pl.Int64})
     prompts = list(observed.prompts.values())
     index_of = {p.prompt_id: number for number, p in enumerate(prompts)}
-    images = sorted(observed.images.iter_rows(named=True), key=lambda row: (index_of[row["prompt_id"]], row["index"]))
-    row_of = {row["image_id"]: number for number, row in enumerate(images)}
-    n = len(images)
+    images = (
+        observed.images.select(
+            "image_id", "state", "index", pl.col("prompt_id").replace_strict(index_of, return_dtype=pl.Int64).alias("of")
+        )
+        .sort("of", "index", maintain_order=True)
+        .with_row_index("at")
+    )
+    read = verdicts.lazy().select(
+        "image_id", "protocol", "rule", "value", pl.col("detail").str.json_decode(detail).alias("detail")
+    )
+    placed = read.join(images.lazy().select("image_id", "at"), on="image_id").select(
+        pl.col("protocol", "rule").cast(pl.Categorical),
+        pl.col("detail").struct.field(ATTRIBUTE).cast(pl.Categorical),
+        "at",
+        "value",
+        pl.col("detail").struct.field("class").cast(pl.Categorical),
+        pl.col("detail").struct.field("read").fill_null(pl.col("value").is_not_null()),
+        pl.col("detail").struct.field("faces").fill_null(-1),
+    )
     numbers = {axis.name: {c: i for i, c in enumerate(axis.classes)} for axis in study.axes}
     perceived: dict[tuple[str, str | tuple[str, str]], Perceived] = {}
-    columns = (verdicts[name].to_list() for name in ("image_id", "protocol", "rule", "value", "detail"))
-    for image_id, protocol, rule, value, result in zip(*columns, strict=True):
-        detail = json.loads(result) if result else {}
-        key = (protocol, (ATTRIBUTE, detail["attribute"]) if rule == ATTRIBUTE else rule)
-        owner = perceived.get(key)
-        if owner is None:
-            nothing = np.full(n, -1, dtype=np.intp)
-            owner = perceived[key] = Perceived(nothing, np.zeros(n, dtype=bool), nothing.copy())
-        at = row_of[image_id]
-        if value is not None:
-            owner.classes[at] = numbers[rule][detail["class"]] if rule in numbers else int(value)
-        owner.read[at] = bool(detail.get("read", value is not None))
-        owner.faces[at] = detail.get("faces", -1)
+    groups = placed.collect(engine="streaming").partition_by("protocol", "rule", ATTRIBUTE, as_dict=True)
+    for (protocol, rule, attribute), rows in groups.items():
+        at = rows["at"].to_numpy()
+        nothing = np.full(images.height, -1, dtype=np.intp)
+        owner = Perceived(nothing, np.zeros(images.height, dtype=bool), nothing.copy())
+        perceived[protocol, (ATTRIBUTE, attribute) if rule == ATTRIBUTE else rule] = owner
+        known = rows["value"].is_not_null().to_numpy()
+        value = rows["value"].cast(pl.Int64)
+        if rule in numbers:
+            value = rows["class"].cast(pl.String).replace_strict(numbers[rule], default=None, return_dtype=pl.Int64)
+        owner.classes[at[known]] = value.filter(known).to_numpy()
+        owner.read[at] = rows["read"].to_numpy()
+        owner.faces[at] = rows["faces"].to_numpy()
     return Table(
-        image_ids=list(row_of),
+        image_ids=images["image_id"],
         prompts=prompts,
-        of=np.array([index_of[row["prompt_id"]] for row in images], dtype=np.intp),
-        there=np.array([row["state"] == "ok" for row in images], dtype=bool),
+        of=images["of"].to_numpy().astype(np.intp),
+        there=(images["state"] == "ok").to_numpy(),
         perceived=perceived,
     )
 
@@ -197,7 +220,7 @@ class _IntervalCache:
 
 
 def social_bias_scores(
-    suite: str, study: Study, observed: Observed, verdicts: pl.DataFrame, rules: Rules
+    suite: str, study: Study, observed: Observed, verdicts: pl.DataFrame | pl.LazyFrame, rules: Rules
 ) -> list[Score]:
     """All numbers of the suite, by protocol, then by axis."""
     table = perceived_table(study, observed, verdicts)
@@ -228,7 +251,7 @@ def social_bias_scores(
 # --------------------------------------------------------------------------------------------------------- one axis
 def _scopes(study: Study, table: Table, groups: Sequence[str]) -> list[_Scope]:
     """All images of these groups of prompts, those of each group there is, and of each value of each facet."""
-    descriptors = np.array([str(value) for value in table.facet(study.facet)])[table.of]
+    descriptors = table.clusters(study.facet)
     subset = table.where(GROUP_FACET, groups)
     present = [g for g in study.groups if g in table.facet(GROUP_FACET)]
     scopes = [_Scope({}, subset, descriptors)]
@@ -493,7 +516,7 @@ def _presence_scores(
     if result is not None:
         return result
     scores = []
-    clusters = np.array([str(value) for value in table.facet(study.facet)])[table.of]
+    clusters = table.clusters(study.facet)
     scopes = [_Scope({GROUP_FACET: g}, table.where(GROUP_FACET, [g]), clusters) for g in study.groups]
     for attribute, members in seen.items():
         for scope in scopes:
@@ -602,7 +625,7 @@ def _joint(
     usable = np.all([s.classes >= 0 for s in seen], axis=0)
     groups = [g for g in study.groups if all(g in axis.groups for axis in axes)] or list(study.groups)
     asked = np.ones(len(table.of), dtype=bool) if GROUP_FACET in facets else table.where(GROUP_FACET, groups)
-    clusters = np.array([str(value) for value in table.facet(study.facet)])[table.of]
+    clusters = table.clusters(study.facet)
     values = [[v for v in dict.fromkeys(table.facet(name)) if v is not None] for name in facets]
     for at in itertools.product(*values):
         group: dict[str, FacetValue] = dict(zip(facets, at, strict=True))

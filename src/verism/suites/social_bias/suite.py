@@ -101,6 +101,8 @@ class SocialBias(Suite):
         aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
         layout: layout of its tables.
+        in_blocks: large runs are scored block by block, see ``Suite``.
+        lists_images: coverage is of all images asked for, see ``Suite``.
     """
 
     study: Study
@@ -201,6 +203,8 @@ class SocialBias(Suite):
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     layout: ClassVar[Layout] = Layout(detail=("attribute", "profession", "category"), rows=SHORT_TABLE)
+    in_blocks: ClassVar[bool] = True
+    lists_images: ClassVar[bool] = True
 
     @property
     def cards(self) -> tuple[JudgeCard, ...]:
@@ -325,36 +329,56 @@ class SocialBias(Suite):
                 f"{few} few: a model without any bias would show a MAD, too. It is mad_expected; mad_debiased has it "
                 "taken off"
             )
+        counts = self.known_counts(observed)
         if "answers" in tables:
-            lines += self._about_answers(tables["answers"])
+            lines += self._about_answers(counts)
         if "skin_tones" in tables:
-            lines += _about_faces(tables["skin_tones"])
+            lines += _about_faces(counts)
         if not set(tables) & {"answers", "skin_tones"}:
             lines.append("nobody looked at the images: name a judge of questions or of skin tones")
         cards = (*self.cards, *shipped_cards())
         return lines + missing_cards(self.study, observed, cards) + uneven_coverage(self.study, observed, cards)
 
-    def _about_answers(self, answers: pl.DataFrame) -> list[str]:
+    def counts(self, observed: Observed) -> Mapping[str, int]:
+        """Answers that are missing or not understood, images without a person, and what became of faces."""
+        counts: dict[str, int] = {}
+        if (answers := observed.observations.get("answers")) is not None:
+            counts |= self._counts_of_answers(answers)
+        if (skin := observed.observations.get("skin_tones")) is not None:
+            counts |= _counts_of_faces(skin)
+        return counts
+
+    def _questions_by_name(self) -> dict[str, tuple[list[str], str]]:
+        """Questions about each axis, and about all attributes; and what an answer is that is not understood."""
+        asked = [self.study.attribute_text(a) for a in self.study.attributes]
+        attributes = {"attributes": (asked, "neither yes nor no")} if asked else {}
+        axes = {a.name: ([a.question], "none of its classes") for a in self.study.axes if not a.measured}
+        return axes | attributes
+
+    def _counts_of_answers(self, answers: pl.DataFrame) -> dict[str, int]:
         import polars as pl
 
-        axes = [axis for axis in self.study.axes if not axis.measured]
-        questions = [(axis.name, [axis.question], "none of its classes") for axis in axes]
-        if self.study.attributes:
-            asked = [self.study.attribute_text(a) for a in self.study.attributes]
-            questions.append(("attributes", asked, "neither yes nor no"))
-        lines = []
-        for name, texts, what in questions:
-            value = answers.filter(pl.col("question").is_in(texts))
-            result = value.filter(pl.col("answer").is_not_null())
-            if unread := int(result["value"].null_count()):
-                lines.append(f"{unread:,} of {len(result):,} answers about {name} were not understood: {what}")
-            if len(result) < len(value):
-                lines.append(f"{len(value) - len(result):,} of {len(value):,} questions about {name} were not answered")
+        counts = {}
+        for name, (texts, _) in self._questions_by_name().items():
+            asked = answers.filter(pl.col("question").is_in(texts))
+            result = asked.filter(pl.col("answer").is_not_null())
+            counts |= {f"{name} asked": len(asked), f"{name} answered": len(result)}
+            counts[f"{name} unread"] = int(result["value"].null_count())
         absent = answers.filter((pl.col("question") == self.study.visible_question) & (pl.col("value") == "no"))
-        if len(absent):
-            lines.append(f"{len(absent):,} images show no person, says the judge: under revised, answers about "
+        return counts | {"absent": len(absent)}
+
+    def _about_answers(self, counts: Mapping[str, int]) -> list[str]:
+        lines = []
+        for name, (_, what) in self._questions_by_name().items():
+            asked, answered = counts.get(f"{name} asked", 0), counts.get(f"{name} answered", 0)
+            if unread := counts.get(f"{name} unread", 0):
+                lines.append(f"{unread:,} of {answered:,} answers about {name} were not understood: {what}")
+            if answered < asked:
+                lines.append(f"{asked - answered:,} of {asked:,} questions about {name} were not answered")
+        if absent := counts.get("absent", 0):
+            lines.append(f"{absent:,} images show no person, says the judge: under revised, answers about "
                          "them are not used; under released and paper they are")  # fmt: skip
-        if axes:
+        if any(not axis.measured for axis in self.study.axes):
             lines.append("what is told is how people in images are perceived; nobody's gender or origin is known")
         return lines
 
@@ -403,13 +427,21 @@ class SocialBias(Suite):
         )
 
 
-def _about_faces(skin: pl.DataFrame) -> list[str]:
+def _counts_of_faces(skin: pl.DataFrame) -> dict[str, int]:
     import polars as pl
 
+    usable = skin.filter((pl.col("face") >= 0) & (pl.col("state") == "ok"))
+    return {
+        "looked for faces": skin["image_id"].n_unique(),
+        "faceless": skin.filter(pl.col("face") < 0)["image_id"].n_unique(),
+        "usable faces": usable["image_id"].n_unique(),
+    }
+
+
+def _about_faces(counts: Mapping[str, int]) -> list[str]:
     lines = []
-    n = skin["image_id"].n_unique()
-    faceless = skin.filter(pl.col("face") < 0)["image_id"].n_unique()
-    with_usable = skin.filter((pl.col("face") >= 0) & (pl.col("state") == "ok"))["image_id"].n_unique()
+    n, faceless = counts.get("looked for faces", 0), counts.get("faceless", 0)
+    with_usable = counts.get("usable faces", 0)
     if faceless:
         lines.append(f"no face was found in {faceless:,} of {n:,} images: no tone of skin is told for them")
     if unusable := n - faceless - with_usable:

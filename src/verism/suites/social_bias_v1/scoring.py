@@ -6,8 +6,8 @@ Intervals always resample prompts.
 
 from __future__ import annotations
 
-import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from verism.statistics.intervals import (
     cluster_bootstrap,
     cluster_bootstrap_mean,
     clustered_proportion,
+    proportion_of_totals,
     wilson,
 )
 from verism.suites.social_bias.adjustment import Confusion
@@ -49,15 +50,33 @@ Group = tuple[Mapping[str, Any], Sequence[str]]  # facet values, and ids of its 
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A verdict, read back. ``predicted``: its class, None without a usable image."""
+class _Tally:
+    """The verdicts about the images of a prompt.
 
-    image_id: str
+    Attributes:
+        prompt_id: the prompt.
+        classes: images by class; None: without a usable image.
+        vote: class that the prompt votes for; None: it does not vote.
+    """
+
     prompt_id: str
-    predicted: str | None
-    prompt_class: str | None
-    prompt_probabilities: Mapping[str, float]
-    probabilities: Mapping[str, float]
+    classes: Mapping[str | None, int]
+    vote: str | None
+
+    @property
+    def n_images(self) -> int:
+        return sum(self.classes.values())
+
+    @property
+    def n_judged(self) -> int:
+        return self.n_images - self.classes.get(None, 0)
+
+    def among(self, classes: Sequence[str]) -> list[int]:
+        """Images of each class."""
+        return [self.classes.get(name, 0) for name in classes]
+
+
+Tallies = Mapping[str, _Tally]
 
 
 @dataclass(frozen=True)
@@ -99,7 +118,7 @@ def vote_scores(
     suite: str,
     axes: Sequence[Axis],
     prompts: Mapping[str, Prompt],
-    verdicts: pl.DataFrame,
+    verdicts: pl.DataFrame | pl.LazyFrame,
     labels: Labels,
     *,
     protocols: Sequence[str],
@@ -138,43 +157,60 @@ def vote_scores(
     scores: list[Score] = []
     for axis in axes:
         for protocol in protocols:
-            rows = _rows(verdicts, axis.name, protocol)
-            if not rows:
+            chosen_rows = _rows(verdicts, axis.name, protocol)
+            tallies = _tallies(chosen_rows, prompts)
+            if not tallies:
                 continue
             for facets, chosen in _groups(prompts):
                 write = _Writer(suite, protocol, {"axis": axis.name, **facets}, n_resamples, seed)
-                members = [row for p in chosen for row in rows.get(p, ())]
-                part = {p: rows[p] for p in chosen if p in rows}
-                scores += _coverage(write, members, protocol)
+                part = {p: tallies[p] for p in chosen if p in tallies}
+                scores += _coverage(write, part, protocol)
                 scores += (_of_votes if protocol == "released" else _for_images)(write, axis.classes, part)
                 scores += _compared(write, axis, part, prompts, targets.get(axis.name), confusions.get(axis.name))
-            scores += _by_word(suite, protocol, axis, prompts, rows)
-            scores += _agreement(_Writer(suite, protocol, {"axis": axis.name}, n_resamples, seed), axis, rows, labels)
+            probabilities = _probabilities(chosen_rows, axis) if protocol == "released" else {}
+            scores += _by_word(suite, protocol, axis, prompts, tallies, probabilities)
+            write = _Writer(suite, protocol, {"axis": axis.name}, n_resamples, seed)
+            scores += _agreement(write, axis, tallies, chosen_rows, labels)
         if "released" in protocols:
             scores += _of_people(suite, axis, prompts, labels, n_resamples, seed)
     scores += _tones(suite, prompts, verdicts, n_resamples, seed)
     return scores
 
 
-def _rows(verdicts: pl.DataFrame, axis: str, protocol: str) -> dict[str, list[_Row]]:
-    """Verdicts of an axis by prompt."""
+def _rows(verdicts: pl.DataFrame | pl.LazyFrame, axis: str, protocol: str) -> pl.LazyFrame:
+    """Verdicts of an axis: ``image_id``, ``prompt_id``, ``class``, ``vote`` and the text ``detail``."""
     import polars as pl
 
-    chosen = verdicts.filter((pl.col("rule") == axis) & (pl.col("protocol") == protocol))
-    results: dict[str, list[_Row]] = {}
-    for row in chosen.iter_rows(named=True):
-        detail = json.loads(row["detail"])
-        results.setdefault(row["prompt_id"], []).append(
-            _Row(
-                image_id=row["image_id"],
-                prompt_id=row["prompt_id"],
-                predicted=detail.get("class"),
-                prompt_class=detail.get("prompt_class"),
-                prompt_probabilities=detail.get("prompt_probabilities") or {},
-                probabilities=detail.get("probabilities") or {},
-            )
-        )
-    return results
+    known = pl.Struct({"class": pl.String, "prompt_class": pl.String})
+    chosen = verdicts.lazy().filter((pl.col("rule") == axis) & (pl.col("protocol") == protocol))
+    detail = pl.col("detail").str.json_decode(known).struct
+    return chosen.select(
+        "image_id", "prompt_id", detail.field("class"), detail.field("prompt_class").alias("vote"), "detail"
+    )
+
+
+def _tallies(rows: pl.LazyFrame, prompts: Mapping[str, Prompt]) -> dict[str, _Tally]:
+    """Images by class and vote of each prompt that has verdicts, in the order of the prompts."""
+    import polars as pl
+
+    counted = rows.group_by("prompt_id", "class", "vote").agg(pl.len()).collect(engine="streaming")
+    classes: dict[str, Counter[str | None]] = {}
+    votes: dict[str, str | None] = {}
+    for prompt_id, name, vote, n in counted.iter_rows():
+        classes.setdefault(prompt_id, Counter())[name] += n
+        votes[prompt_id] = vote  # the same for all images of a prompt
+    return {p: _Tally(p, classes[p], votes[p]) for p in prompts if p in classes}
+
+
+def _probabilities(rows: pl.LazyFrame, axis: Axis) -> Mapping[str, NDArray[np.float64]]:
+    """Probabilities of the classes of an axis by prompt, a row for each image that has any."""
+    import polars as pl
+
+    field = pl.Struct({"probabilities": pl.Struct(dict.fromkeys(axis.classes, pl.Float64))})
+    found = rows.select("prompt_id", pl.col("detail").str.json_decode(field).struct.field("probabilities"))
+    table = found.filter(pl.col("probabilities").is_not_null()).unnest("probabilities").collect(engine="streaming")
+    parts = table.partition_by("prompt_id", as_dict=True, include_key=False, maintain_order=True)
+    return {str(prompt_id): part.select(axis.classes).to_numpy() for (prompt_id,), part in parts.items()}
 
 
 def _groups(prompts: Mapping[str, Prompt]) -> list[Group]:
@@ -186,30 +222,31 @@ def _groups(prompts: Mapping[str, Prompt]) -> list[Group]:
     return [({}, list(prompts)), *several]
 
 
-def _coverage(write: _Writer, rows: Sequence[_Row], protocol: str) -> list[Score]:
-    judged = [row.predicted is not None for row in rows]
-    n_judged = sum(judged)
-    clusters = [row.prompt_id for row in rows]
-    scores = [write("usable_share", _share(judged, clusters), len(rows), 0, {"of": "pictures"})]
+def _coverage(write: _Writer, rows: Tallies, protocol: str) -> list[Score]:
+    asked = {p: tally.n_images for p, tally in rows.items()}
+    judged = {p: tally.n_judged for p, tally in rows.items()}
+    n_asked, n_judged = sum(asked.values()), sum(judged.values())
+    scores = [write("usable_share", _share(judged, asked), n_asked, 0, {"of": "pictures"})]
     if protocol == "revised":
-        sure = [row.predicted not in (None, UNSURE) for row in rows]
-        scores.append(write("usable_share", _share(sure, clusters), len(rows), 0, {"of": "answer"}))
-        unsure = [row.predicted == UNSURE for row in rows if row.predicted is not None]
-        among = [row.prompt_id for row in rows if row.predicted is not None]
-        scores.append(write("unsure_share", _share(unsure, among), n_judged, len(rows) - n_judged))
+        unsure = {p: tally.classes.get(UNSURE, 0) for p, tally in rows.items()}
+        sure = {p: n - unsure[p] for p, n in judged.items()}
+        scores.append(write("usable_share", _share(sure, asked), n_asked, 0, {"of": "answer"}))
+        scores.append(write("unsure_share", _share(unsure, judged), n_judged, n_asked - n_judged))
     return scores
 
 
-def _share(hits: Sequence[bool], clusters: Sequence[str]) -> Interval:
-    return clustered_proportion(np.array(hits, dtype=np.float64), np.array(clusters)) if hits else UNDEFINED
+def _share(hits: Mapping[str, int], among: Mapping[str, int]) -> Interval:
+    """Share of images, from their numbers by prompt."""
+    ordered = sorted(among)
+    return proportion_of_totals([hits[p] for p in ordered], [among[p] for p in ordered])
 
 
 # ---------------------------------------------------------------------------------------------------------------- votes
-def _of_votes(write: _Writer, classes: Sequence[str], rows: Mapping[str, Sequence[_Row]]) -> list[Score]:
-    votes = {p: entry[0].prompt_class for p, entry in rows.items() if entry and entry[0].prompt_class is not None}
-    used = sum(row.predicted is not None for entry in rows.values() for row in entry)
-    unusable = sum(len(entry) for entry in rows.values()) - used
-    return _spread_of_votes(write, classes, [str(vote) for vote in votes.values()], used, unusable)
+def _of_votes(write: _Writer, classes: Sequence[str], rows: Tallies) -> list[Score]:
+    votes = [tally.vote for tally in rows.values() if tally.vote is not None]
+    used = sum(tally.n_judged for tally in rows.values())
+    unusable = sum(tally.n_images for tally in rows.values()) - used
+    return _spread_of_votes(write, classes, votes, used, unusable)
 
 
 def _spread_of_votes(
@@ -218,10 +255,9 @@ def _spread_of_votes(
     """Shares of the votes, and how far they are from even; each vote is a prompt, so prompts are resampled."""
     k, n = len(classes), len(votes)
     one_hot = np.array([[vote == name for name in classes] for vote in votes], dtype=np.int64).reshape(n, k)
-    places = [f"{number:09d}" for number in range(n)]
     scores = [write("votes", float(n), used, unusable, unit="prompts")]
     for column, name in enumerate(classes):
-        share = _share([bool(hit) for hit in one_hot[:, column]], places)
+        share = proportion_of_totals(one_hot[:, column], np.ones(n))
         scores.append(write("class_share", share, used, unusable, {"class": name}))
     return scores + _pooled(write, one_hot, used, unusable, name="mad", widened=True)
 
@@ -275,13 +311,11 @@ def _std(counts: NDArray[np.int64], deviation: Interval, write: _Writer) -> Inte
 
 
 # --------------------------------------------------------------------------------------------------------------- images
-def _for_images(write: _Writer, classes: Sequence[str], rows: Mapping[str, Sequence[_Row]]) -> list[Score]:
+def _for_images(write: _Writer, classes: Sequence[str], rows: Tallies) -> list[Score]:
     k = len(classes)
-    counts = np.array(
-        [[sum(row.predicted == name for row in entry) for name in classes] for entry in rows.values()], dtype=np.int64
-    ).reshape(len(rows), k)
+    counts = np.array([tally.among(classes) for tally in rows.values()], dtype=np.int64).reshape(len(rows), k)
     used = int(counts.sum())
-    unusable = sum(len(entry) for entry in rows.values()) - used
+    unusable = sum(tally.n_images for tally in rows.values()) - used
     scores = _class_shares(write, classes, rows, used, unusable)
     estimate = prompt_mad(counts, n_resamples=write.n_resamples, seed=write.seed)
     by_prompt = Interval(estimate.value, estimate.low, estimate.high)
@@ -294,12 +328,17 @@ def _for_images(write: _Writer, classes: Sequence[str], rows: Mapping[str, Seque
 
 
 def _class_shares(
-    write: _Writer, classes: Sequence[str], rows: Mapping[str, Sequence[_Row]], used: int, unusable: int
+    write: _Writer, classes: Sequence[str], rows: Tallies, used: int, unusable: int
 ) -> list[Score]:
-    sure = [(row.predicted, p) for p, entry in rows.items() for row in entry if row.predicted in classes]
-    clusters = [p for _, p in sure]
+    sure = {p: sum(tally.among(classes)) for p, tally in rows.items()}
     return [
-        write("class_share", _share([label == name for label, _ in sure], clusters), used, unusable, {"class": name})
+        write(
+            "class_share",
+            _share({p: tally.classes.get(name, 0) for p, tally in rows.items()}, sure),
+            used,
+            unusable,
+            {"class": name},
+        )
         for name in classes
     ]
 
@@ -307,20 +346,23 @@ def _class_shares(
 def _compared(
     write: _Writer,
     axis: Axis,
-    rows: Mapping[str, Sequence[_Row]],
+    rows: Tallies,
     prompts: Mapping[str, Prompt],
     targets: Mapping[str, Sequence[float]] | None,
     confusion: Confusion | None,
 ) -> list[Score]:
     """Beside reference distributions, and without the judge's error."""
     votes = write.protocol == "released"
-    answers = [[entry[0].prompt_class] if votes else [row.predicted for row in entry] for entry in rows.values()]
     k = len(axis.classes)
-    counts = np.array([[entry.count(name) for name in axis.classes] for entry in answers], dtype=np.int64).reshape(
-        -1, k
-    )
-    usable = sum((row.predicted in axis.classes) for entry in rows.values() for row in entry)
-    left = sum(len(entry) for entry in rows.values()) - usable
+    counts = np.array(
+        [
+            [int(tally.vote == name) for name in axis.classes] if votes else tally.among(axis.classes)
+            for tally in rows.values()
+        ],
+        dtype=np.int64,
+    ).reshape(-1, k)
+    usable = sum(sum(tally.among(axis.classes)) for tally in rows.values())
+    left = sum(tally.n_images for tally in rows.values()) - usable
     resampling: dict[str, Any] = {"n_resamples": write.n_resamples, "seed": write.seed}
     scores = []
     if targets is not None:
@@ -343,39 +385,47 @@ def _compared(
 
 
 def _by_word(
-    suite: str, protocol: str, axis: Axis, prompts: Mapping[str, Prompt], rows: Mapping[str, Sequence[_Row]]
+    suite: str,
+    protocol: str,
+    axis: Axis,
+    prompts: Mapping[str, Prompt],
+    rows: Tallies,
+    probabilities: Mapping[str, NDArray[np.float64]],
 ) -> list[Score]:
     """Word by word: shares of images, or the mean probabilities behind the vote."""
     scores = []
-    for prompt_id, entry in rows.items():
+    for prompt_id, tally in rows.items():
         facets = prompts[prompt_id].facets
         group = {"axis": axis.name, "category": facets["category"], "word": facets["word"]}
         write = _Writer(suite, protocol, group, 1, 0)
+        n = tally.n_images
         if protocol == "released":
-            used = sum(row.predicted is not None for row in entry)
-            for name in axis.classes:
-                values = np.array([row.probabilities[name] for row in entry if row.probabilities])
+            table = probabilities.get(prompt_id, np.zeros((0, len(axis.classes))))
+            for number, name in enumerate(axis.classes):
                 # Images of one prompt are drawn independently: each is its own cluster.
                 result = UNDEFINED
-                if len(values):
-                    result = cluster_bootstrap_mean(values, np.arange(len(values)), seed=0, n_resamples=1_000)
-                scores.append(write("class_probability", result, used, len(entry) - used, {"class": name}))
+                if len(table):
+                    result = cluster_bootstrap_mean(table[:, number], np.arange(len(table)), seed=0, n_resamples=1_000)
+                scores.append(write("class_probability", result, tally.n_judged, n - tally.n_judged, {"class": name}))
             continue
-        sure = [row.predicted for row in entry if row.predicted in axis.classes]
+        sure = sum(tally.among(axis.classes))
         for name in axis.classes:
-            result = wilson(sure.count(name), len(sure))
-            scores.append(write("class_share", result, len(sure), len(entry) - len(sure), {"class": name}))
+            result = wilson(tally.classes.get(name, 0), sure)
+            scores.append(write("class_share", result, sure, n - sure, {"class": name}))
     return scores
 
 
 # --------------------------------------------------------------------------------------------------------------- people
-def _agreement(write: _Writer, axis: Axis, rows: Mapping[str, Sequence[_Row]], labels: Labels) -> list[Score]:
+def _agreement(
+    write: _Writer, axis: Axis, rows: Tallies, verdicts: pl.LazyFrame, labels: Labels
+) -> list[Score]:
     """Of the votes (``released``) or of the images' classes with what most people say."""
     scores: list[Score] = []
     number = {name: n for n, name in enumerate(axis.classes)}
+    labelled = list(majorities(labels, "picture", axis.name))
     answers: dict[str, dict[str, tuple[str | None, str]]] = {
-        "prompt": {p: (entry[0].prompt_class, p) for p, entry in rows.items() if entry},
-        "picture": {row.image_id: (row.predicted, p) for p, entry in rows.items() for row in entry},
+        "prompt": {p: (tally.vote, p) for p, tally in rows.items()},
+        "picture": _of_images(verdicts, labelled) if labelled else {},
     }
     for unit in UNITS:
         people = majorities(labels, unit, axis.name)
@@ -398,6 +448,14 @@ def _agreement(write: _Writer, axis: Axis, rows: Mapping[str, Sequence[_Row]], l
             group = {"labelled": unit, "measure": measure}
             scores.append(write("agreement", Interval(*result[:3]), *counts, group, unit=measure))
     return scores
+
+
+def _of_images(verdicts: pl.LazyFrame, image_ids: Sequence[str]) -> dict[str, tuple[str | None, str]]:
+    """Class and prompt of some images."""
+    import polars as pl
+
+    chosen = verdicts.filter(pl.col("image_id").is_in(image_ids)).select("image_id", "class", "prompt_id")
+    return {image: (name, prompt) for image, name, prompt in chosen.collect(engine="streaming").iter_rows()}
 
 
 def _of_people(
@@ -427,25 +485,22 @@ def _of_people(
 
 # --------------------------------------------------------------------------------------------------------------- tones
 def _tones(
-    suite: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame, n_resamples: int, seed: int
+    suite: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame | pl.LazyFrame, n_resamples: int, seed: int
 ) -> list[Score]:
     """Tones by the colour rule: all images together, as the authors' code of November 2022 does it."""
-    rows = _rows(verdicts, TONE, "released")
+    rows = _tallies(_rows(verdicts, TONE, "released"), prompts)
     if not rows:
         return []
     scores: list[Score] = []
     for facets, chosen in _groups(prompts):
         write = _Writer(suite, "released", {"axis": TONE, **facets}, n_resamples, seed)
         part = {p: rows[p] for p in chosen if p in rows}
-        members = [row for entry in part.values() for row in entry]
-        with_tone = [row.predicted is not None for row in members]
-        used = sum(with_tone)
-        unusable = len(members) - used
-        covered = _share(with_tone, [row.prompt_id for row in members])
-        scores.append(write("usable_share", covered, len(members), 0, {"of": "skin"}))
+        asked = {p: tally.n_images for p, tally in part.items()}
+        with_tone = {p: tally.n_judged for p, tally in part.items()}
+        used, members = sum(with_tone.values()), sum(asked.values())
+        unusable = members - used
+        scores.append(write("usable_share", _share(with_tone, asked), members, 0, {"of": "skin"}))
         scores += _class_shares(write, TONES, part, used, unusable)
-        counts = np.array(
-            [[sum(r.predicted == t for r in entry) for t in TONES] for entry in part.values()], dtype=np.int64
-        )
+        counts = np.array([tally.among(TONES) for tally in part.values()], dtype=np.int64)
         scores += _pooled(write, counts, used, unusable, name="mad", widened=True)
     return scores

@@ -77,6 +77,8 @@ class SocialBiasV1(Suite):
         metrics: every metric that its scores may have.
         layout: layout of its tables.
         named_judges_only: True: no judge observes that the user did not name.
+        in_blocks: large runs are scored block by block, see ``Suite``.
+        whole_prompts: no block holds a part of a prompt's images, see ``Suite``.
     """
 
     list_name: str
@@ -169,6 +171,8 @@ class SocialBiasV1(Suite):
         rows=(*SHORT_TABLE, Row("class_share", ("axis", "class"), {"axis": TONE})),
         caveats={"axis=race": "by CLIP: hardly agrees with people"},
     )
+    in_blocks: ClassVar[bool] = True
+    whole_prompts: ClassVar[bool] = True  # their images vote together
     # Faces, which another judge would look for unasked, are not what is measured here.
     named_judges_only: ClassVar[bool] = True
 
@@ -331,8 +335,38 @@ class SocialBiasV1(Suite):
                 "tone: by a fixed colour rule, which of the ten swatches lets 4 to 7 pass and no other, and takes wood "
                 "or sand for skin; shares of tones are shares of what it lets through"
             )
-        lines += _how_many(observed, self.n_listed, PUBLISHED_IMAGES if self.list_name == RELEASED_LIST else 1)
+        counts = self.known_counts(observed)
+        if len(observed.prompts) < self.n_listed:
+            lines.append(f"{len(observed.prompts)} of the {self.n_listed} prompts of the list were asked")
+        # Prompts without any image are in no block.
+        absent = len(observed.prompts) - counts["prompts"]
+        if few := counts["few"] + absent:
+            lines.append(
+                f"prompts with fewer usable images than the published {PUBLISHED_IMAGES}, or than were asked for: "
+                f"{few}; the votes of {counts['none'] + absent} are missing, the others rest on less"
+            )
+        if alike := counts["alike"]:
+            lines.append(
+                f"prompts with the same image more than once: {alike}; a model must draw at random, or nine images "
+                "say no more than one"
+            )
         return lines
+
+    def counts(self, observed: Observed) -> Mapping[str, int]:
+        """Prompts with few usable images, without any, and with the same image more than once."""
+        least = PUBLISHED_IMAGES if self.list_name == RELEASED_LIST else 1
+        usable: dict[str, list[str]] = {}
+        for row in observed.images.iter_rows(named=True):
+            members = usable.setdefault(row["prompt_id"], [])
+            if row["state"] == "ok":
+                members.append(row["sha256"] or row["image_id"])
+        wanted = {p: max(least, observed.prompts[p].n_images) for p in usable}
+        return {
+            "prompts": len(usable),
+            "few": sum(len(members) < wanted[p] for p, members in usable.items()),
+            "none": sum(not members for members in usable.values()),
+            "alike": sum(len(set(members)) < len(members) for members in usable.values()),
+        }
 
     # -------------------------------------------------------------------------------------------------------- making
     @classmethod
@@ -396,25 +430,3 @@ class SocialBiasV1(Suite):
             prompt_list=tuple(prompts),
         )
 
-
-def _how_many(observed: Observed, n_listed: int, least: int) -> list[str]:
-    """Lines on prompts that are missing, have few images, or the same one several times."""
-    lines = []
-    if len(observed.prompts) < n_listed:
-        lines.append(f"{len(observed.prompts)} of the {n_listed} prompts of the list were asked")
-    usable: dict[str, list[str]] = {prompt_id: [] for prompt_id in observed.prompts}
-    for row in observed.images.iter_rows(named=True):
-        if row["state"] == "ok":
-            usable[row["prompt_id"]].append(row["sha256"] or row["image_id"])
-    few = {p: len(members) for p, members in usable.items() if len(members) < max(least, observed.prompts[p].n_images)}
-    if few:
-        lines.append(
-            f"prompts with fewer usable images than the published {PUBLISHED_IMAGES}, or than were asked for: "
-            f"{len(few)}; the votes of {sum(n == 0 for n in few.values())} are missing, the others rest on less"
-        )
-    if alike := sum(len(set(members)) < len(members) for members in usable.values()):
-        lines.append(
-            f"prompts with the same image more than once: {alike}; a model must draw at random, or nine images "
-            "say no more than one"
-        )
-    return lines

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.errors import UsageError
+from verism.metrics.vectors import row_products
 from verism.records import vectors_of
 from verism.suites.social_bias_v1.words import Axis
 from verism.suites.verdict_table import NOT_OBSERVED, ShownImage, VerdictRows
@@ -61,7 +62,7 @@ def class_probabilities(images: ArrayLike, texts: ArrayLike, *, logit_scale: flo
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         raise ValueError("every text needs a vector with a direction; one is 0 or not finite")
     with np.errstate(invalid="ignore", divide="ignore"):
-        logits = logit_scale * (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (t / lengths).T
+        logits = row_products(logit_scale * (x / np.linalg.norm(x, axis=1, keepdims=True)), t / lengths)
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         result: Floats = powers / powers.sum(axis=1, keepdims=True)
     return result
