@@ -62,7 +62,8 @@ class StandInGenerator:
         from verism.records import Result
 
         for request in requests:
-            time.sleep(self.seconds)
+            if self.seconds:  # even no pause at all gives the core to other programs
+                time.sleep(self.seconds)
             pixels = np.zeros((16, 16, 3), np.uint8)
             pixels[:8] = [request.seed >> shift & 127 | 1 for shift in (0, 8, 16)]
             yield Result(image_id=request.image_id, state="ok", pixels=pixels)
@@ -83,7 +84,8 @@ class StandInDetector:
     def observe(self, images: Sequence[LoadedImage], need: Any) -> pl.DataFrame:
         from verism.records import frame
 
-        time.sleep(self.seconds * len(images))
+        if self.seconds:
+            time.sleep(self.seconds * len(images))
         rows: list[dict[str, Any]] = []
         for image in images:
             number = int(image.pixels[0, 0, 0]) % len(need.classes)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.metrics.manifold._neighbours import check_k
-from verism.metrics.manifold._prdc import PRDC
+from verism.metrics.manifold._prdc import PRDC, Memberships
 from verism.metrics.manifold._tiles import (
     Block,
     Bools,
@@ -31,6 +31,7 @@ from verism.metrics.manifold._tiles import (
 )
 
 CELL = 512  # points of an average cell
+PROBES = 16  # cells that are searched around each point
 ROUNDS = 2  # in which the middles of cells are moved
 ROWS = 1024  # points whose distances to a whole set are held at once
 
@@ -44,12 +45,14 @@ class ApproximatePRDC(NamedTuple):
             difference, plus 1.96 standard errors.
         neighbour_recall: share of the k nearest of the sampled points that were found, in [0, 1].
         checked: sampled points of each set.
+        memberships: the evidence behind precision, density and coverage, by the neighbours that were found.
     """
 
     values: PRDC
     error: PRDC
     neighbour_recall: float
     checked: int
+    memberships: Memberships
 
 
 class _Cells:
@@ -74,6 +77,7 @@ class _Cells:
         inside = block(middles, 0, count, frame)
         near = product(inside, inside, np.empty(count * count, np.float32))
         self.near = np.argsort(-near, axis=1, kind="stable")[:, :probes]
+        self.complete = probes >= count  # every cell is searched: nothing is left out
 
     def rows_of(self, cells: Indices) -> list[Indices]:
         """Rows of the points in each cell."""
@@ -132,26 +136,35 @@ def _nearest(points: Points, rows: Indices, columns: Indices, k: int, frame: Fra
 
 def _inside(
     centres: Points, radii: Floats, cells: _Cells, points: Points, frame: Frame, strict: bool
-) -> tuple[Indices, Bools]:
-    """How many of the balls searched hold each point, and which balls hold any."""
-    counts, hit = np.zeros(len(points), np.intp), np.zeros(len(centres), np.bool_)
+) -> tuple[Indices, Indices, Indices]:
+    """How many of the balls searched hold each point, how many points each ball holds, and the nearest centre found."""
+    counts, held_by = np.zeros(len(points), np.intp), np.zeros(len(centres), np.intp)
+    nearest = np.zeros(len(points), np.intp)
     for cell, rows in enumerate(cells.rows_of(_nearest_of(points, cells.middles, frame))):
         if not len(rows):
             continue
         columns = cells.candidates(cell)
+        if not len(columns):  # empty cells alone are near
+            columns = np.arange(len(centres))
         for start in range(0, len(rows), ROWS):
             some = rows[start : start + ROWS]
-            held = _held(points, some, centres, columns, radii[columns], frame, strict)
+            tile = _tile(points, some, centres, columns, frame)
+            nearest[some] = columns[tile.argmax(axis=1)]
+            held = _within(tile, radii[columns], frame, strict)
             counts[some] = held.sum(axis=1)
-            hit[columns] |= held.any(axis=0)
-    return counts, hit
+            held_by[columns] += held.sum(axis=0)
+    return counts, held_by, nearest
 
 
 def _held(
     points: Points, rows: Indices, centres: Points, columns: Indices, radii: Floats, frame: Frame, strict: bool
 ) -> Bools:
     """Whether each point lies in each ball; shape (points, balls)."""
-    tile = _tile(points, rows, centres, columns, frame)
+    return _within(_tile(points, rows, centres, columns, frame), radii, frame, strict)
+
+
+def _within(tile: Singles, radii: Floats, frame: Frame, strict: bool) -> Bools:
+    """The same of pairs whose ``-d^2 / 2`` is known."""
     spheres = -((radii * frame.scale) ** 2) / 2
     inside: Bools = tile > spheres if strict else tile >= spheres
     return inside & (radii > 0) if strict else inside
@@ -162,7 +175,7 @@ def approximate_prdc(
     generated: ArrayLike,
     k: int = 5,
     *,
-    probes: int = 16,
+    probes: int | None = None,
     checked: int = 256,
     strict: bool = True,
     rng: np.random.Generator,
@@ -174,7 +187,7 @@ def approximate_prdc(
         generated: features of generated images by the same extractor, shape (M, D), M >= k + 2.
         k: neighbours, >= 1.
         probes: cells of some 512 points that are searched around each point, >= 1; with all of them nothing is left
-            out.
+            out, and errors are 0. None: 16.
         checked: points of each set of which everything is computed exactly as well, >= 2.
         strict: as for ``prdc``.
         rng: draws the cells and the sample.
@@ -194,13 +207,15 @@ def approximate_prdc(
     x, y = check_pair(real, generated)
     check_k(k, len(x), "real")
     check_k(k, len(y), "generated")
+    probes = PROBES if probes is None else probes
     if probes < 1 or checked < 2:
         raise ValueError(f"probes must be at least 1 and checked at least 2; got {probes} and {checked}")
     frame = Frame.of(x, y)
     of_x, of_y = _Cells(x, frame, probes, rng), _Cells(y, frame, probes, rng)
     (around_x, near), (around_y, _) = _radii(x, of_x, k, frame), _radii(y, of_y, k, frame)
-    counts, covered = _inside(x, around_x, of_x, y, frame, strict)
-    recalled, _ = _inside(y, around_y, of_y, x, frame, strict)
+    counts, held_by, nearest = _inside(x, around_x, of_x, y, frame, strict)
+    recalled, _, _ = _inside(y, around_y, of_y, x, frame, strict)
+    covered = held_by > 0
     values = PRDC(
         precision=float(np.mean(counts > 0)),
         recall=float(np.mean(recalled > 0)),
@@ -216,14 +231,25 @@ def approximate_prdc(
     for start, stop in spans(len(y), ROWS):
         held = _held(y, np.arange(start, stop), x, rows, exact_radii, frame, strict)
         exact_covered |= held.any(axis=0)
-    differences = PRDC(
-        precision=_error((counts[columns] > 0) * 1.0 - (exact_counts > 0)),
-        recall=_error((recalled[rows] > 0) * 1.0 - (exact_recalled > 0)),
-        density=_error((counts[columns] - exact_counts) / k),
-        coverage=_error(covered[rows] * 1.0 - exact_covered),
+    if of_x.complete and of_y.complete:
+        differences = PRDC(0.0, 0.0, 0.0, 0.0)
+    else:
+        differences = PRDC(
+            precision=_error((counts[columns] > 0) * 1.0 - (exact_counts > 0)),
+            recall=_error((recalled[rows] > 0) * 1.0 - (exact_recalled > 0)),
+            density=_error((counts[columns] - exact_counts) / k),
+            coverage=_error(covered[rows] * 1.0 - exact_covered),
+        )
+    evidence = Memberships(
+        n_real_balls=counts,
+        nearest_real=nearest,
+        nearest_distance=distances(y, x, np.arange(len(y)), nearest),
+        n_generated_inside=held_by,
+        real_radii=around_x,
+        k=k,
     )
     shared = [len(np.intersect1d(a, b)) / k for a, b in zip(near[rows], exact_near, strict=True)]
-    return ApproximatePRDC(values, differences, float(np.mean(shared)), len(rows))
+    return ApproximatePRDC(values, differences, float(np.mean(shared)), len(rows), evidence)
 
 
 def _exact_radii(points: Points, rows: Indices, k: int, frame: Frame) -> tuple[Floats, Indices]:

@@ -50,8 +50,7 @@ class _Judged:
 
     def same(self, other: _Judged) -> bool:
         return all(
-            np.array_equal(column, vars(other)[name], equal_nan=name == "values")
-            for name, column in vars(self).items()
+            np.array_equal(column, vars(other)[name], equal_nan=name == "values") for name, column in vars(self).items()
         )
 
     def of(self, groups: Sequence[int]) -> _Judged:

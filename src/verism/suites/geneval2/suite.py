@@ -360,7 +360,9 @@ class GenEval2(Suite):
                     scores.append(self._mean(metric, protocol, {"atoms": n}, rows.filter(of_prompt == n)))
             asked = of_protocol.filter(pl.col("rule") == "question")
             about = pl.col("detail").str.json_decode(detail).struct
-            questions = asked.select("prompt_id", "value", about.field("skill").cast(pl.Categorical), about.field("mass"))
+            questions = asked.select(
+                "prompt_id", "value", about.field("skill").cast(pl.Categorical), about.field("mass")
+            )
             table = questions.collect()
             for skill in SKILLS:
                 of_skill = table.filter(pl.col("skill") == skill)

@@ -100,6 +100,12 @@ def _manifold_scores(
                 c.group,
                 unit=UNITS[metric],
             )
+        if c.rough is not None:
+            for metric, unit in UNITS.items():
+                error = Interval(float(getattr(c.rough.error, metric)), math.nan, math.nan)
+                yield write.score(
+                    "approximation_error", error, c.rough.checked, 0, {**c.group, "of": metric}, unit=unit
+                )
         yield from _sizes(c, write, rules)
     of_region = [c for c in comparisons if c.level == "region"]
     of_cell = [c for c in comparisons if c.level == "object-region"]
@@ -311,6 +317,14 @@ def notes(measured: Measured, *, protocols: Sequence[str], rules: Rules) -> list
         for side, removed in (("real", choice.removed_real), ("generated", choice.removed_generated)):
             if removed:
                 lines.append(f"{where} {sum(removed.values()):,} {side} duplicates left out")
+        rough = [c.rough for c in measured.comparisons[protocol, family] if c.rough is not None]
+        if rough:
+            listed = ", ".join(f"{name} {max(getattr(r.error, name) for r in rough):.2g}" for name in UNITS)
+            lines.append(
+                f"{where} numbers are by approximate neighbours, of which at least "
+                f"{min(r.neighbour_recall for r in rough):.1%} were found: they have no intervals, and may be off by "
+                f"at most (95 %) {listed}"
+            )
         for c in measured.comparisons[protocol, family]:
             n_real, n_made = len(c.real_ids), len(c.generated_ids)
             label = " / ".join(str(v) for v in c.group.values())

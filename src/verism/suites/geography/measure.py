@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from verism.metrics.manifold import PRDC, HalfSamples, Memberships, half_samples, knn_radii, memberships, prdc
+from verism.metrics.manifold import (
+    PRDC,
+    ApproximatePRDC,
+    HalfSamples,
+    Memberships,
+    approximate_prdc,
+    half_samples,
+    knn_radii,
+    memberships,
+    prdc,
+)
 from verism.metrics.retrieval import cosine
 from verism.records import FacetValue, Observed, Prompt
 from verism.suites.geography.selection import Choice, Side, choose
@@ -36,6 +46,7 @@ class Rules:
         dedup: see ``selection.DEDUP``.
         group_by: further columns to compare group by group.
         splits: random halvings behind each interval, >= 0; 0: no intervals of precision, recall, density, coverage.
+        approximate: whether neighbours are searched in near cells alone; then there are no intervals either.
     """
 
     k: int = 3
@@ -43,6 +54,7 @@ class Rules:
     dedup: str = "protocol"
     group_by: tuple[str, ...] = ()
     splits: int = 20
+    approximate: bool = False
 
     @property
     def smallest(self) -> int:
@@ -98,6 +110,7 @@ class Comparison:
         values: precision, recall, density and coverage; NaN where a set is too small.
         evidence: which images lie inside the other set; None where a set is too small.
         halves: values of random halves behind the intervals; None without intervals.
+        rough: of approximate neighbours, the same with the error of each number; None for exact ones.
     """
 
     group: Mapping[str, FacetValue]
@@ -107,6 +120,7 @@ class Comparison:
     values: PRDC
     evidence: Memberships | None
     halves: HalfSamples | None
+    rough: ApproximatePRDC | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -383,6 +397,9 @@ def _split(
     }
 
 
+_Found = tuple[PRDC, Memberships | None, HalfSamples | None, ApproximatePRDC | None]
+
+
 class _Comparer:
     """Compares sets of rows; the same sets are compared once, the same real ones measured once."""
 
@@ -397,7 +414,7 @@ class _Comparer:
     ) -> None:
         self.real, self.generated, self.rules, self.seed = real, generated, rules, seed
         self.prompts = np.array(prompts, dtype=str)  # of each generated image
-        self._known: dict[Hashable, tuple[PRDC, Memberships | None, HalfSamples | None]] = {}
+        self._known: dict[Hashable, _Found] = {}
         self._radii = radii  # shared by all generated sets held against these real images
 
     def compare(
@@ -409,7 +426,7 @@ class _Comparer:
         key = (real.tobytes(), generated.tobytes())
         if key not in self._known:
             self._known[key] = self._measure(real, generated)
-        values, evidence, halves = self._known[key]
+        values, evidence, halves, rough = self._known[key]
         return Comparison(
             group=group,
             level=level,
@@ -418,22 +435,24 @@ class _Comparer:
             values=values,
             evidence=evidence,
             halves=halves,
+            rough=rough,
         )
 
-    def _measure(
-        self, real: NDArray[np.intp], generated: NDArray[np.intp]
-    ) -> tuple[PRDC, Memberships | None, HalfSamples | None]:
+    def _measure(self, real: NDArray[np.intp], generated: NDArray[np.intp]) -> _Found:
         k = self.rules.k
         if min(len(real), len(generated)) < self.rules.smallest:
-            return PRDC(np.nan, np.nan, np.nan, np.nan), None, None
+            return PRDC(np.nan, np.nan, np.nan, np.nan), None, None, None
         x, y = self.real.features[real], self.generated.features[generated]
+        if self.rules.approximate:
+            rough = approximate_prdc(x, y, k, rng=np.random.default_rng(self.seed))
+            return rough.values, rough.memberships, None, rough
         key = real.tobytes()
         if key not in self._radii:
             self._radii[key] = knn_radii(x, k)
         radii = self._radii[key]
         evidence = memberships(x, y, k, real_radii=radii)
         if not self.rules.splits:
-            return prdc(x, y, k, real_radii=radii), evidence, None
+            return prdc(x, y, k, real_radii=radii), evidence, None, None
         halves = half_samples(
             x,
             y,
@@ -443,7 +462,7 @@ class _Comparer:
             strata=([self.real.objects[r] for r in real], [self.generated.objects[r] for r in generated]),
             clusters=self.prompts[generated],
         )
-        return halves.values, evidence, halves
+        return halves.values, evidence, halves, None
 
 
 # ---------------------------------------------------------------------------------------------------------- consistency

@@ -178,6 +178,14 @@ class Geography(Suite):
             metrics=(),
             help="Random halvings behind the intervals; 0: no intervals of precision, recall, density, coverage.",
         ),
+        Rule(
+            "approximate",
+            bool,
+            Rules.approximate,
+            metrics=OF_FEATURES,
+            help="Whether neighbours are searched in near cells alone: for large sets; each number has its error then, "
+            "and no interval.",
+        ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -219,6 +227,7 @@ class Geography(Suite):
             dedup=self.rule("dedup"),
             group_by=tuple(self.rule("group_by")),
             splits=self.rule("splits"),
+            approximate=self.rule("approximate"),
         )
 
     @property

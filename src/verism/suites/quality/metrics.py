@@ -128,4 +128,15 @@ METRICS = (
         judges=FEATURES,
         depends_on_n=True,
     ),
+    MetricSpec(
+        "approximation_error",
+        title="error of approximate neighbours",
+        meaning="How far a number by approximate neighbours may lie from the exact one: mean difference of a sample "
+        "whose neighbours are searched everywhere, plus 1.96 standard errors.",
+        scale=None,  # that of the number
+        better="lower",
+        source="computed exactly for 256 images of either side",
+        judges=FEATURES,
+        compare="never",
+    ),
 )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from verism.metrics.frechet import FeatureStatistics
-    from verism.metrics.manifold import Memberships
+    from verism.metrics.manifold import ApproximatePRDC, Memberships
     from verism.own_images import OwnImages, Possible
     from verism.report_kit.evidence import Evidence
     from verism.report_kit.section import Section
@@ -48,6 +48,7 @@ PAPER_SUBSETS, PAPER_SUBSET_SIZE = 100, 1000  # Binkowski et al. 2018, arXiv:180
 FEW = 8  # images in the smallest subset, at least, to draw a line through
 PAPER_SPLITS = 10  # Salimans et al. 2016, arXiv:1606.03498
 UNDEFINED = Interval(math.nan, math.nan, math.nan)
+MANIFOLD = ("precision", "recall", "density", "coverage")
 SETTINGS = (
     "reference_kind",
     "reference_path",
@@ -86,6 +87,7 @@ class Quality(Suite):
     user_images: tuple[UserImage, ...] | None = None
     reference: ReferenceSet | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
+    _memory: dict[str, tuple[tuple[Any, ...], ApproximatePRDC]] = field(default_factory=dict)
 
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="quality",
@@ -125,7 +127,7 @@ class Quality(Suite):
             int,
             3,
             low=1,
-            metrics=("precision", "recall", "density", "coverage", "expected_coverage"),
+            metrics=(*MANIFOLD, "expected_coverage"),
             help="Neighbours of precision, recall, density and coverage.",
         ),
         Rule(
@@ -153,6 +155,14 @@ class Quality(Suite):
             affects="scores",
             metrics=(),
             help="Random halves behind the intervals of precision, recall, density and coverage.",
+        ),
+        Rule(
+            "approximate",
+            bool,
+            False,
+            metrics=MANIFOLD,
+            help="Whether neighbours are searched in near cells alone: for large sets; each number has its error then, "
+            "and no interval.",
         ),
     )
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -327,7 +337,9 @@ class Quality(Suite):
         sets = _Sets.of(observed)
         if sets.real is None:
             return VerdictRows().table()
-        result = _memberships(sets.real, sets.generated, self.k)
+        rough = self._approximate(sets)
+        result = _memberships(sets.real, sets.generated, self.k) if rough is None else rough.memberships
+        near = "nearest" if rough is None else "nearest found"
         few = (
             f"{len(sets.real)} real and {len(sets.generated)} generated images can be used; k = {self.k} needs "
             f"{self.k + 2} of each"
@@ -345,7 +357,7 @@ class Quality(Suite):
                 radius = float(result.real_radii[result.nearest_real[at]])
                 value = float(balls > 0)
                 reason = (
-                    f"{'inside' if balls else 'outside'} the real images: nearest is {nearest} at {distance:.4g}, "
+                    f"{'inside' if balls else 'outside'} the real images: {near} is {nearest} at {distance:.4g}, "
                     f"whose own neighbours reach to {radius:.4g}"
                 )
                 detail = {"nearest": nearest, "distance": distance, "n_balls": balls}
@@ -404,12 +416,14 @@ class Quality(Suite):
         return statistics
 
     def _of_group(self, sets: _Sets, statistics: FeatureStatistics | None, group: Mapping[str, Any]) -> list[Score]:
-        def add(metric: str, protocol: str, interval: Interval, **more: Any) -> None:
+        def add(
+            metric: str, protocol: str, interval: Interval, more: Mapping[str, Any] | None = None, **counted: Any
+        ) -> None:
             described: dict[str, Any] = {
                 "n_used": len(sets.generated),
                 "n_unusable": sets.unusable,
                 "unit": "distance",
-            } | more
+            } | counted
             scores.append(
                 Score(
                     suite=self.name,
@@ -418,7 +432,7 @@ class Quality(Suite):
                     value=interval.value,
                     ci_low=interval.low,
                     ci_high=interval.high,
-                    group=dict(group),
+                    group={**group, **(more or {})},
                     **described,
                 )
             )
@@ -482,8 +496,11 @@ class Quality(Suite):
         from verism.metrics.manifold import expected_coverage, half_samples
 
         n, m = len(real), len(sets.generated)
-        result = dict.fromkeys(("precision", "recall", "density", "coverage", "expected_coverage"), UNDEFINED)
-        if min(n, m) >= self.k + 2:
+        result = dict.fromkeys((*MANIFOLD, "expected_coverage"), UNDEFINED)
+        rough = self._approximate(sets)
+        if rough is not None:
+            result |= {name: Interval(getattr(rough.values, name), math.nan, math.nan) for name in MANIFOLD}
+        elif min(n, m) >= self.k + 2:
             halves = half_samples(
                 real, sets.generated, self.k, seed=0, n_splits=self.rule("splits"), clusters=sets.clusters
             )
@@ -493,6 +510,7 @@ class Quality(Suite):
                 "density": halves.interval("density"),
                 "coverage": halves.interval("coverage"),
             }
+        if min(n, m) >= self.k + 2:
             expected = expected_coverage(n, m, self.k)
             result["expected_coverage"] = Interval(expected, math.nan, math.nan)  # known, and no estimate
         of_real = {"n_used": n, "n_unusable": sets.real_unusable}
@@ -507,6 +525,29 @@ class Quality(Suite):
             unit="share",
             **of_real,
         )
+        if rough is not None:
+            for name in MANIFOLD:
+                error = Interval(getattr(rough.error, name), math.nan, math.nan)
+                counted = {"n_used": rough.checked, "n_unusable": 0, "unit": "ratio" if name == "density" else "share"}
+                add("approximation_error", "revised", error, more={"of": name}, **counted)
+
+    def _approximate(self, sets: _Sets) -> ApproximatePRDC | None:
+        """Numbers by approximate neighbours, if the rule asks for them and the sets are large enough for any.
+
+        Those of all images are kept: verdicts, scores and remarks are of the same neighbours.
+        """
+        from verism.metrics.manifold import approximate_prdc
+
+        if not self.rule("approximate") or sets.real is None or min(len(sets.real), len(sets.generated)) < self.k + 2:
+            return None
+        key = (self.k, *sets.tables)
+        stored = self._memory.get("approximate")
+        if sets.tables and stored is not None and all(a is b for a, b in zip(stored[0], key, strict=True)):
+            return stored[1]
+        rough = approximate_prdc(sets.real, sets.generated, self.k, rng=np.random.default_rng(0))
+        if sets.tables:
+            self._memory["approximate"] = (key, rough)
+        return rough
 
     def remarks(self, observed: Observed) -> list[str]:
         """What makes the numbers of these images hard to trust, in lines for people; empty if nothing does."""
@@ -524,6 +565,12 @@ class Quality(Suite):
             lines.append(
                 f"{m:,} images against {len(sets.real):,} real ones: coverage grows with the first and falls with "
                 "the second; read it next to expected_coverage, which equal distributions would give"
+            )
+        if (rough := self._approximate(sets)) is not None:
+            listed = ", ".join(f"{name} {getattr(rough.error, name):.2g}" for name in MANIFOLD)
+            lines.append(
+                f"precision, recall, density and coverage are by approximate neighbours, of which "
+                f"{rough.neighbour_recall:.1%} were found: they have no intervals, and may be off by (95 %) {listed}"
             )
         if left_out := self.source.get("reference_left_out"):
             lines.append(f"{left_out:,} images of the run that serves as reference could not be used")
@@ -543,6 +590,7 @@ class _Sets:
     Attributes:
         generated: shape (M, D), float32. clusters: prompt of each. unusable: images without features.
         real: shape (N, D), None without real images. logits: whether the judge gives a classifier's logits.
+        tables: of the observations they are all of; empty for a group of images.
     """
 
     generated: NDArray[np.float32]
@@ -555,6 +603,7 @@ class _Sets:
     real_facets: list[Mapping[str, Any]]
     real_unusable_facets: list[Mapping[str, Any]]
     logits: bool
+    tables: tuple[Any, ...] = ()
 
     @property
     def unusable(self) -> int:
@@ -603,6 +652,7 @@ class _Sets:
             real_facets=real_facets,
             real_unusable_facets=real_lost,
             logits="layer=logits" in judge,
+            tables=(table, observed.observations.get("reference_features"), observed.reference),
         )
 
 
@@ -635,6 +685,7 @@ def _split(sets: _Sets, facet: str) -> list[tuple[Any, _Sets]]:
         other = np.array([f.get(facet) == value for f in sets.real_facets], dtype=bool)
         part = replace(
             sets,
+            tables=(),
             generated=sets.generated[mask] if len(mask) else sets.generated,
             generated_ids=[i for i, chosen in zip(sets.generated_ids, mask, strict=True) if chosen],
             clusters=sets.clusters[mask] if len(mask) else sets.clusters,

@@ -105,7 +105,10 @@ def perceived_table(study: Study, observed: Observed, verdicts: pl.DataFrame | p
     index_of = {p.prompt_id: number for number, p in enumerate(prompts)}
     images = (
         observed.images.select(
-            "image_id", "state", "index", pl.col("prompt_id").replace_strict(index_of, return_dtype=pl.Int64).alias("of")
+            "image_id",
+            "state",
+            "index",
+            pl.col("prompt_id").replace_strict(index_of, return_dtype=pl.Int64).alias("of"),
         )
         .sort("of", "index", maintain_order=True)
         .with_row_index("at")

@@ -327,9 +327,7 @@ def _for_images(write: _Writer, classes: Sequence[str], rows: Tallies) -> list[S
     return scores + _pooled(write, counts, used, unusable, name="pooled_mad")
 
 
-def _class_shares(
-    write: _Writer, classes: Sequence[str], rows: Tallies, used: int, unusable: int
-) -> list[Score]:
+def _class_shares(write: _Writer, classes: Sequence[str], rows: Tallies, used: int, unusable: int) -> list[Score]:
     sure = {p: sum(tally.among(classes)) for p, tally in rows.items()}
     return [
         write(
@@ -416,9 +414,7 @@ def _by_word(
 
 
 # --------------------------------------------------------------------------------------------------------------- people
-def _agreement(
-    write: _Writer, axis: Axis, rows: Tallies, verdicts: pl.LazyFrame, labels: Labels
-) -> list[Score]:
+def _agreement(write: _Writer, axis: Axis, rows: Tallies, verdicts: pl.LazyFrame, labels: Labels) -> list[Score]:
     """Of the votes (``released``) or of the images' classes with what most people say."""
     scores: list[Score] = []
     number = {name: n for n, name in enumerate(axis.classes)}

@@ -429,4 +429,3 @@ class SocialBiasV1(Suite):
             axes=axes_from_record(settings["axes"], where="the axes of the run"),
             prompt_list=tuple(prompts),
         )
-
