@@ -141,7 +141,7 @@ class _BegunError(Exception):
 
 class _NoGenerator(StandInGenerator):
     def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
-        raise _BegunError
+        raise _BegunError(f"{len(requests)} images are wanted")
 
 
 def write(images: int, folder: Path, options: argparse.Namespace) -> None:

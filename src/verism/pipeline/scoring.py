@@ -195,7 +195,7 @@ def _in_blocks(
 
 
 class _Reduced:
-    """What is left of the blocks of a run once verdicts are made: counts, judges, and a list of images if one is asked."""
+    """What is left of the blocks of a run once verdicts are made: counts, judges, a list of images if one is wanted."""
 
     def __init__(self, suite: Suite, judges: Mapping[str, str]) -> None:
         """Nothing yet.

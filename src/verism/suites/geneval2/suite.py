@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-
 from verism.errors import UsageError
 from verism.files import read_json
 from verism.records import AnswerNeed, Need, Observed, Prompt, Question, Score, UserImage
