@@ -150,6 +150,7 @@ def test_names_in_a_shard_are_keys_as_webdataset_has_them(tmp_path):
 def test_a_batch_that_is_too_large_for_a_shard_goes_into_several(tmp_path, monkeypatch):
     run = build_run(tmp_path / "run", limit=4)
     monkeypatch.setattr(images, "SHARD_BYTES", 100)
+    monkeypatch.setattr(images, "BESIDE", 0)
     sizes = (60, 30, 20, 300, 1, 99)
     rows = [{"image_id": str(n), "prompt_id": "p", "index": 0, "seed": None} for n in range(len(sizes))]
     paths = write_shards(run, [(row, bytes([n]) * size) for n, (row, size) in enumerate(zip(rows, sizes))], {})
@@ -158,6 +159,16 @@ def test_a_batch_that_is_too_large_for_a_shard_goes_into_several(tmp_path, monke
     ]
     shards = [shard_of(path) for path in paths]
     assert [shards.index(shard) for shard in shards] == [0, 0, 2, 3, 4, 4]
+
+
+def test_shards_of_small_images_are_no_larger_than_others(tmp_path, monkeypatch):
+    run = build_run(tmp_path / "run", limit=4)
+    monkeypatch.setattr(images, "SHARD_BYTES", 30_000)
+    rows = [{"image_id": str(n), "prompt_id": "p", "index": 0, "seed": None} for n in range(100)]
+    paths = write_shards(run, [(row, bytes([n])) for n, row in enumerate(rows)], {})
+    sizes = [(run.path / shard).stat().st_size for shard in {shard_of(path) for path in paths}]
+    assert len(sizes) > 2  # of 100 bytes of images, and 200 headers
+    assert max(sizes) <= 30_000 + 2 * 512 + 10_240  # the end of a tar file comes on top
 
 
 def test_webdataset_reads_the_shards(shards):

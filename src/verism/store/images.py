@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.errors import DamagedRun
 from verism.files import write_whole
 from verism.shards import SUFFIX, member_of, member_path, pack, shard_of
 from verism.store.ledger import sha256, shard_name
-from verism.store.run import LIST_COLUMNS, Run, slug
+from verism.store.run import Run, slug
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,11 +60,11 @@ def _groups(images: Iterable[tuple[Mapping[str, Any], bytes]]) -> Iterator[list[
     group: list[tuple[Mapping[str, Any], bytes]] = []
     size = 0
     for row, png in images:
-        if group and size + len(png) > SHARD_BYTES:
+        if group and size + len(png) + BESIDE > SHARD_BYTES:
             yield group
             group, size = [], 0
         group.append((row, png))
-        size += len(png)
+        size += len(png) + BESIDE
     if group:
         yield group
 
@@ -131,8 +131,8 @@ def compact_images(run: Run, images_as: str | None = None) -> Compaction:
     to_shards = run.manifest.images_as == "shards"
     run.compact("images")
     _merge_doubles(run)
-    before = _own(run.read("images"))
-    live = _counted(before)
+    before = _kept(run)
+    live = before.in_shards
     texts = {prompt.prompt_id: prompt.text for prompt in run.prompts()} if to_shards else {}
     n_moved = 0
     for start in sorted(run._part_paths("images")):
@@ -148,19 +148,44 @@ def compact_images(run: Run, images_as: str | None = None) -> Compaction:
             part, rows = _commit(run, part, rows, move)
             n_moved += len(move.paths)
             _remove(run, move.left, live)
-    after = _own(run.read("images"))
+    after = _kept(run)
     return Compaction(
         images_as=run.manifest.images_as,
-        images=len(after),
+        images=after.n_images,
         moved=n_moved,
-        files=_files_of(after),
-        before=_files_of(before),
+        files=after.n_files,
+        before=before.n_files,
     )
 
 
-def _counted(paths: Iterable[str]) -> Counter[str]:
-    """How many of these images lie in each shard."""
-    return Counter(shard for path in paths if (shard := shard_of(path)) is not None)
+class _Kept(NamedTuple):
+    """Where the images of a run lie.
+
+    Attributes:
+        n_images: those that lie in the run.
+        n_files: shards and files of their own that they lie in.
+        in_shards: how many lie in each shard.
+    """
+
+    n_images: int
+    n_files: int
+    in_shards: Counter[str]
+
+
+def _kept(run: Run) -> _Kept:
+    """Where images lie, part by part; no image has two rows."""
+    n_images = n_alone = 0
+    in_shards: Counter[str] = Counter()
+    for own in run.take_images(["path"], _counted):
+        n_images += own.total()
+        n_alone += own.pop(None, 0)
+        in_shards.update({shard: n for shard, n in own.items() if shard is not None})
+    return _Kept(n_images, n_alone + len(in_shards), in_shards)
+
+
+def _counted(rows: pl.DataFrame) -> Counter[str | None]:
+    """Images of a part by the shard they lie in; None: in a file of their own."""
+    return Counter(map(shard_of, _own(rows)))
 
 
 def _own(rows: pl.DataFrame) -> list[str]:
@@ -169,14 +194,9 @@ def _own(rows: pl.DataFrame) -> list[str]:
     return [path for path in paths if path.startswith((f"{SHARDS}/", "images/"))]
 
 
-def _files_of(paths: Sequence[str]) -> int:
-    return len({shard_of(path) or path for path in paths})
-
-
 def _merge_doubles(run: Run) -> None:
     """Put parts together that have rows of the same image: an image is moved once, and every row says so."""
-    rows = run._rows("images", None, LIST_COLUMNS)
-    if rows["image_id"].is_duplicated().any():
+    if sum(run.take_images(["image_id"], len)) != len(run.ids("images")):
         run._replace("images", None, [list(run._part_paths("images"))], same_rows=True)
 
 
@@ -250,13 +270,13 @@ def _moves_of(run: Run, rows: pl.DataFrame, texts: Mapping[str, str], *, to_shar
             store()
             yield move
             raise DamagedRun.of(run.path, run.resolve(row["path"]), damage)
-        if pending + len(png) > SHARD_BYTES:
+        if pending + len(png) + BESIDE > SHARD_BYTES:
             store()
             if move.size >= MOVED_BYTES:
                 yield move
                 move = _Move()
         waiting.append((row, png))
-        pending += len(png)
+        pending += len(png) + BESIDE
     store()
     yield move
 
