@@ -273,6 +273,7 @@ class RuleScope:
         metrics: see ``Rule``.
         calibrated_by: see ``Rule``.
         about_images: see ``Rule``.
+        default: the value in runs that were scored before there was the rule, as plain JSON; None: it is not known.
     """
 
     name: str
@@ -280,6 +281,7 @@ class RuleScope:
     metrics: tuple[str, ...] | None = None
     calibrated_by: str = ""
     about_images: bool = False
+    default: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -452,6 +454,7 @@ class Rule:
             metrics=self.metrics,
             calibrated_by=self.calibrated_by,
             about_images=self.about_images,
+            default=self.default if isinstance(self.default, bool) else None,
         )
 
     @property

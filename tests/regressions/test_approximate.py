@@ -10,6 +10,7 @@ from test_stored_runs import RUNS
 
 import verism
 from verism.metrics.manifold import _approximate
+from verism.report_kit.comparability import Comparability
 
 NAMES = ("precision", "recall", "density", "coverage")
 
@@ -46,6 +47,17 @@ def test_rule_approximate_states_the_error_of_each_number(name, tmp_path, monkey
     report = tmp_path / "report.html"
     run.report(report)
     assert "error of approximate neighbours" in report.read_text(encoding="utf-8")
+
+    # Another run, scored before there was the rule, had exact numbers.
+    before = tmp_path / "before"
+    shutil.copytree(RUNS / name, before)
+    old = verism.open_run(before)
+    assert "approximate" not in old.manifest.scoring.rules
+    kept = run.presentation()
+    reasons = Comparability(run, old, (kept, kept)).reasons
+    (reason,) = [reason for reason in reasons if "approximate" in reason.text]
+    assert set(NAMES) <= set(reason.metrics)
+    assert not any("approximate" in r.text for r in Comparability(old, old.pinned(), (kept, kept)).reasons)
 
     # In small cells some neighbours are not found, and the errors say how much that may matter.
     monkeypatch.setattr(_approximate, "CELL", 2)

@@ -179,9 +179,12 @@ class Comparability:
     def _rules(self) -> list[Reason]:
         scopes = {scope.name: scope for presentation in self.presentations for scope in presentation.rules}
         rules = dict(self.a.manifest.scoring.rules), dict(self.b.manifest.scoring.rules)
+        # A run that was scored before there was a rule is as its default has it, where that is known.
+        added = {name: scope.default for name, scope in scopes.items() if scope.default is not None}
         found = []
-        for name in sorted(set(rules[0]) & set(rules[1])):
-            a, b = (of_run[name] for of_run in rules)
+        known = (name for name in rules[0].keys() | rules[1].keys() if all(name in r or name in added for r in rules))
+        for name in sorted(known):
+            a, b = (of_run.get(name, added.get(name)) for of_run in rules)
             scope = scopes.get(name)
             if scope is not None and scope.about_images:
                 a, b = ("given" if value else "none" for value in (a, b))
