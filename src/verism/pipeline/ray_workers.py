@@ -116,7 +116,8 @@ def start_ray(settings: RaySettings) -> bool:
         settings: where it is.
 
     Raises:
-        MissingExtra: Ray is not installed. UsageError: there is no cluster at that address.
+        MissingExtra: Ray is not installed. UsageError: there is no cluster at that address. VerismError: a Ray of this
+            machine did not start in time.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a warning about what comes in later versions
@@ -132,6 +133,13 @@ def start_ray(settings: RaySettings) -> bool:
             ray.init(address=settings.address, **quiet)
     except (ConnectionError, ValueError) as err:
         raise UsageError(f"no Ray cluster at {settings.address}: {err}") from err
+    except Exception as err:  # a bare one, where Ray does not start in time
+        if settings.address is not None or "startup" not in str(err):
+            raise
+        raise VerismError(
+            "a Ray of this machine did not start in the time that Ray gives it: the machine is busy. Try again later, "
+            "or start Ray before (ray start --head) and name it: --executor ray:auto"
+        ) from err
     return True
 
 

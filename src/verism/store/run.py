@@ -1599,7 +1599,7 @@ def sorted_verdicts(verdicts: pl.DataFrame) -> pl.DataFrame:
     Args:
         verdicts: in any order.
     """
-    return verdicts.sort("image_id", "protocol", "rule", "detail")
+    return verdicts.sort("image_id", "protocol", "rule", "detail", maintain_order=True)
 
 
 def _not_superseded(table: str, rows: pl.DataFrame, listed: Callable[[], tuple[IdSet, IdSet]]) -> pl.DataFrame:
