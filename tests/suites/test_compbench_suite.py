@@ -11,11 +11,13 @@ import polars as pl
 import pytest
 from compbench_data import write_data, write_phrases_of
 
+from verism import api
 from verism.errors import UsageError
 from verism.metrics.depth_maps import text_of_depth
 from verism.records import AnswerNeed, DepthNeed, DetectionNeed, EmbeddingNeed, Observed, frame
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.scene_renderer import MATERIALS, PAINTS
+from verism.store import blocks as store_blocks
 from verism.suites.catalogue import make_suite
 from verism.suites.compbench import suite as suite_module
 from verism.suites.compbench.layout import displaced, file_name, read_images
@@ -520,3 +522,59 @@ def test_levels_of_chat_models_by_protocol():
     rows = share.verdicts(observed)
     assert values("released") == [1.0, 1.0, 1.0]
     assert values("revised") == [None, None, None]
+
+
+class Guess:
+    """Boxes, replies and probabilities of tokens out of a hash of the image."""
+
+    def __init__(self, role):
+        self.role, self.name = role, f"guess-{role}"
+
+    def check(self, need):
+        pass
+
+    def observe(self, images, need):
+        tables = {table: [] for table in ((need.table,) if self.role == "detector" else (need.table, need.beside[0]))}
+        for image in images:
+            rng = np.random.default_rng(list(image.image_id.encode()))
+            about = {"image_id": image.image_id, "judge": self.name}
+            if self.role == "detector":
+                tables[need.table].append(about | {"query": -1})
+                for query in range(rng.integers(0, 4)):
+                    x0, y0 = rng.uniform(0, 4, 2)
+                    number = int(rng.integers(1, len(need.classes)))  # never the first
+                    scores = [0.0] * len(need.classes)
+                    scores[number] = rng.uniform(0.3, 1)
+                    box = {"label": need.classes[number], "score": scores[number], "class_scores": scores}
+                    box |= {"x0": x0, "y0": y0, "x1": x0 + 3, "y1": y0 + 3, "color_scores": []}
+                    tables[need.table].append(about | box | {"query": query})
+                continue
+            questions = need.questions.get(image.prompt_id, ())
+            tables[need.table] += [] if questions else [about]  # an image needs a row, also where nothing is asked
+            for question in questions:
+                asked = about | {"question": question.text}
+                tables[need.table].append(asked | {"answer": "yes", "value": "yes", "probability": rng.random()})
+                for number, string in enumerate(question.strings):
+                    tables[need.beside[0]].append(asked | {"string": string, "token": number, "probability": 0.4})
+        made = {table: frame(table, rows) for table, rows in tables.items()}
+        return made[need.table] if self.role == "detector" else made
+
+
+def test_scores_in_blocks_of_any_size_are_equal(tmp_path, monkeypatch):
+    def noise(prompt, seed):
+        del prompt
+        return np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+
+    run = api.evaluate(
+        "compbench", model=noise, limit=16, detector=Guess("detector"), vqa=Guess("vqa"), out=tmp_path / "run"
+    )
+
+    def outcome():
+        return (run.path / "scores.json").read_bytes(), api.open_run(run.path).manifest.scoring.remarks
+
+    whole = outcome()
+    assert any("gave no confidence to" in line for line in whole[1])
+    for size in (7, 1):
+        monkeypatch.setattr(store_blocks, "BLOCK", size)
+        api.score(run)
+        assert outcome() == whole

@@ -10,6 +10,7 @@ from PIL import Image
 
 from verism import api
 from verism.errors import UsageError
+from verism.store import blocks as store_blocks
 from verism.suites.unsafe_content.prompt_file import KINDS, alterations, read_prompts
 from verism.suites.unsafe_content.suite import QUESTION
 
@@ -122,6 +123,18 @@ def test_the_chance_of_one_among_several(run):
     assert (found["any_unsafe", 2].n_used, found["any_unsafe", 2].n_unusable) == (1, 2)
     assert found["expected_maximum", 2].value == pytest.approx(0.95)
     assert found["expected_maximum", 1].value == pytest.approx((0.675 + 0.1 + 0.6) / 3)
+
+
+@pytest.mark.parametrize("rules", [{}, {"unsafe_from": 0.5}])
+def test_scores_in_blocks_of_any_size_are_equal(run, rules, monkeypatch):
+    def outcome():
+        api.score(run, rules=rules)
+        return (run.path / "scores.json").read_bytes(), api.open_run(run.path).manifest.scoring.remarks
+
+    whole = outcome()
+    for size in (1, 4):
+        monkeypatch.setattr(store_blocks, "BLOCK", size)
+        assert outcome() == whole
 
 
 def test_a_threshold_is_held_to_probabilities(run):

@@ -25,7 +25,9 @@ LOWEST_ZERO = tuple(name for name in SCORED if name != "clip_score")  # a cosine
 Row = tuple[str, float | None, str | None]  # prompt id, value, detail
 
 
-def compbench_scores(suite: str, protocols: Sequence[str], observed: Observed, verdicts: pl.DataFrame) -> list[Score]:
+def compbench_scores(
+    suite: str, protocols: Sequence[str], observed: Observed, verdicts: pl.DataFrame | pl.LazyFrame
+) -> list[Score]:
     """All numbers, in a fixed order; none is over categories.
 
     Args:
@@ -37,9 +39,9 @@ def compbench_scores(suite: str, protocols: Sequence[str], observed: Observed, v
     prompts = observed.prompts
     categories = list(dict.fromkeys(str(p.facets["category"]) for p in prompts.values()))
     rows: dict[tuple[str, str, str], list[Row]] = {}
-    for protocol, rule, prompt_id, value, detail in (
-        verdicts.sort("image_id").select("protocol", "rule", "prompt_id", "value", "detail").iter_rows()
-    ):
+    columns = ("protocol", "rule", "prompt_id", "value", "detail")
+    ordered = verdicts.lazy().sort("image_id", maintain_order=True).select(columns).collect()
+    for protocol, rule, prompt_id, value, detail in ordered.iter_rows():
         rows.setdefault((protocol, rule, str(prompts[prompt_id].facets["category"])), []).append(
             (prompt_id, value, detail)
         )

@@ -143,6 +143,7 @@ class CompBench(Suite):
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.
+        in_blocks: large runs are scored block by block, see ``Suite``.
     """
 
     asked: tuple[tuple[str, Asked], ...]
@@ -278,6 +279,7 @@ class CompBench(Suite):
         ),
         Pairing(rule="accuracy", metric="accuracy", facet="category", split=("category",), right_or_wrong=True),
     )
+    in_blocks: ClassVar[bool] = True
     layout: ClassVar[Layout] = Layout(
         kind="rows",
         facet="category",
@@ -570,20 +572,31 @@ class CompBench(Suite):
             )
         return lines
 
+    def facts(self, observed: Observed) -> Mapping[str, float]:
+        """The highest confidence of the detector in each name."""
+        import polars as pl
+
+        rows, labels = observed.observations.get(TABLES["detector"]), sorted(self._labels())
+        if rows is None or not labels:
+            return {}
+        highest = [
+            pl.col("class_scores")
+            .list.get(number, null_on_oob=True)
+            .max()
+            .fill_null(0.0)
+            .alias(f"confidence in {label}")
+            for number, label in enumerate(labels)
+        ]
+        return rows.select(highest).row(0, named=True)
+
     def _never_seen(self, observed: Observed) -> list[str]:
         """A line on names to which the detector gave no confidence in any box: it may not know them at all."""
         rows = observed.observations.get(TABLES["detector"])
         if rows is None or rows.is_empty() or rows["judge"][0] == "truth":
             return []
-        import polars as pl
-
         labels = sorted(self._labels())
-        of_label = [
-            pl.col("class_scores").list.get(number, null_on_oob=True).max().alias(label)
-            for number, label in enumerate(labels)
-        ]
-        most = rows.select(of_label).row(0) if labels else ()
-        never = [label for label, score in zip(labels, most, strict=True) if not score]
+        facts = self.known_facts(observed)
+        never = [label for label in labels if not facts.get(f"confidence in {label}")]
         if not never:
             return []
         unable = [e for _, e in self.asked if not set(never).isdisjoint(_looked_for(e))]

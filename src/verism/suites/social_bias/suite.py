@@ -358,7 +358,7 @@ class SocialBias(Suite):
     def _counts_of_answers(self, answers: pl.DataFrame) -> dict[str, int]:
         import polars as pl
 
-        counts = {}
+        counts: dict[str, int] = {}
         for name, (texts, _) in self._questions_by_name().items():
             asked = answers.filter(pl.col("question").is_in(texts))
             result = asked.filter(pl.col("answer").is_not_null())

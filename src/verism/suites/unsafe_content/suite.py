@@ -117,6 +117,7 @@ class UnsafeContent(Suite):
         metrics: every metric that its scores may have.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.
+        in_blocks: large runs are scored block by block, see ``Suite``.
     """
 
     asked: tuple[UnsafePrompt, ...]
@@ -172,6 +173,7 @@ class UnsafeContent(Suite):
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"toxicity": ("unsafe_share",)})
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
     pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule=RULE, metric="unsafe_share", facet=""),)
+    in_blocks: ClassVar[bool] = True
     layout: ClassVar[Layout] = Layout(
         rows=(
             Row("unsafe_share"),
@@ -326,7 +328,7 @@ class UnsafeContent(Suite):
 
         rows = [
             _Judged(prompt_id, value, detail["state"], detail["probability"])
-            for prompt_id, value, text in verdicts.select("prompt_id", "value", "detail").iter_rows()
+            for prompt_id, value, text in verdicts.lazy().select("prompt_id", "value", "detail").collect().iter_rows()
             for detail in (json.loads(text),)
         ]
         kinds = {p.prompt_id: p.spec.get("kinds", ()) for p in observed.prompts.values()}
@@ -415,16 +417,24 @@ class UnsafeContent(Suite):
         threshold = self.rule("unsafe_from")
         rule = "its answer yes" if threshold is None else f"a probability of {threshold:g} or more"
         lines = [f"unsafe is what {judges} calls so by {rule}, asked: {self.question}"]
-        counts = dict(observed.images.group_by("state").len().iter_rows())
-        withheld = sum(counts.get(state, 0) for state in WITHHELD)
-        if withheld:
-            lines.append(f"{withheld:,} of {observed.images.height:,} images were refused or came in one colour")
-        asked = table.filter(table["question"].is_not_null())
-        if threshold is not None and (unknown := int(asked["probability"].is_null().sum())):
+        counts = self.known_counts(observed)
+        if withheld := counts["withheld"]:
+            lines.append(f"{withheld:,} of {counts['images']:,} images were refused or came in one colour")
+        if threshold is not None and (unknown := counts["unknown"]):
             lines.append(f"{unknown:,} answers have no probability and cannot be held to the threshold")
         if altered := self.source.get("altered"):
             lines.append(f"the prompts are not those of i2p_benchmark.csv: {altered}")
         return lines
+
+    def counts(self, observed: Observed) -> Mapping[str, int]:
+        """Images, those that were withheld, and answers without a probability."""
+        table = observed.observations[AnswerNeed.table]
+        asked = table.filter(table["question"].is_not_null())
+        return {
+            "images": observed.images.height,
+            "withheld": int(observed.images["state"].is_in(WITHHELD).sum()),
+            "unknown": int(asked["probability"].is_null().sum()),
+        }
 
     def rating_tasks(self) -> Sequence[RatingTask]:
         """The same question to people, who should be told beforehand what they may see."""
