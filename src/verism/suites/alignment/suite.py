@@ -72,8 +72,8 @@ class Alignment(Suite):
         question="Do the images show what their texts say?",
         summary="caption metrics, R-precision, CLIPScore and questions, for COCO captions or prompts of your own",
         protocols={
-            "revised": "Cosine similarities, negatives without the positive, ties counted fairly, unusable answers "
-            "left out. Use it to compare models.",
+            "revised": "Cosine similarities, negatives without the positive, fair ties, unusable answers excluded. "
+            "Use it to compare models.",
             "released": "What DALL-Eval's published code does: raw dot products, negatives drawn with replacement.",
             "paper": "What the text of the publication says.",
         },
@@ -87,12 +87,12 @@ class Alignment(Suite):
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.alignment.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("captioner", "clip", "vqa")
     options: ClassVar[tuple[Option, ...]] = (
-        Option("annotations", Path, help="COCO captions. With --prompts they only give the references."),
-        Option("prompts", Path, help="Prompt list (.txt, .csv, .jsonl), in place of the annotations' own choice."),
-        Option("questions", Path, help="Questions as TIFA or DSG has them; alone, they give the prompts, too."),
+        Option("annotations", Path, help="COCO captions. With --prompts they give only the references."),
+        Option("prompts", Path, help="Prompt list (.txt, .csv, .jsonl), instead of the annotations' captions."),
+        Option("questions", Path, help="Questions in the format of TIFA or DSG; alone, they also give the prompts."),
         Option("split", str, help="Split of Karpathy's annotations.", default="test"),
         Option("caption", str, choices=("first", "random"), help="Which caption of an image is the prompt."),
-        Option("vqascore", bool, help="Whether VQAScore's question is asked of every image.", default="true"),
+        Option("vqascore", bool, help="Ask VQAScore's question about every image.", default="true"),
         replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
         SEED,
         replace(N_IMAGES, default="1"),

@@ -99,15 +99,14 @@ PUBLISHED_JUDGES: Mapping[str, tuple[str, str]] = {
 TABLES: Mapping[str, str] = {"vqa": "answers", "detector": "detections", "depth": "depths", "clip": "embeddings"}
 
 PROTOCOL_MEANINGS = {
-    "revised": "Ceilings and mistakes of the released code mended: names by all labels that mean the same, no gate, "
-    "every relation handled, depth cut rightly and without asking for overlap, phrases by their geometric mean, "
-    "unreadable "
-    "replies counted and not scored. Use it to compare models; it is comparable with no published number.",
-    "released": "What the authors' code of January 2025 does, with its ceilings: names that are no label of its "
-    "detector never score, relations in the image below one half count 0, depth maps are cut with rows and columns "
-    "swapped, complex prompts take the parts that their list names.",
-    "paper": "What the text of the publications says where it differs from the code: relations hold or do not, depth "
-    "maps are cut rightly, probabilities are those of yes among all words, complex prompts take the mean of all parts.",
+    "revised": "Without the ceilings and errors of the released code: all equivalent labels, no gate, every "
+    "relation, correct depth crops without required overlap, geometric mean over phrases, unparsed "
+    "replies counted. Use it to compare models, not with published numbers.",
+    "released": "The authors' code of January 2025 with its ceilings: names that are not labels of its detector "
+    "never score, 2D relations below one half count 0, depth maps are cropped with rows and columns "
+    "swapped, complex prompts use the parts of their list.",
+    "paper": "The papers' text where it differs from the code: binary relations, correct depth crops, probability of "
+    "yes among all words, complex prompts as the mean of all parts.",
 }
 LIMITS = (
     "There is no overall score: a cosine of about 0.3 and shares between 0 and 1 have no common mean.",
@@ -183,7 +182,7 @@ class CompBench(Suite):
             help="Only this category; may be given several times.",
         ),
         Option("split", str, choices=SPLITS, help="Prompts of this split; results are on val.", default="val"),
-        Option("own", bool, help="The files hold other prompts than the released ones, on purpose.", default="false"),
+        Option("own", bool, help="Accept files with other prompts than the released ones.", default="false"),
         Option(
             "phrases",
             Path,
@@ -203,8 +202,8 @@ class CompBench(Suite):
             help="Ask a multimodal chat model (--vqa) for levels, on the scale of ShareGPT4V or of GPT-4V.",
         ),
         Option("images", Path, help="Images, in the released layout or any other."),
-        replace(LIMIT, help="Prompts in all, drawn evenly from the categories."),
-        replace(SEED, help="Seed of which prompts --limit keeps, and of the images."),
+        replace(LIMIT, help="Number of prompts, spread over the categories."),
+        replace(SEED, help="Seed of prompt sampling (--limit) and images."),
         replace(N_IMAGES, default="10; 2 of our own prompts"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -65,11 +65,11 @@ class DPGBench(QuestionSuite):
         question="How much of a dense prompt of about 67 words do the images show?",
         summary="1,065 dense prompts, 14,000 questions with dependencies, four images each; from your copy of the data",
         protocols={
-            "revised": "Replies are read strictly, every row and all images count, and what is missing is counted. Use "
-            "it to compare models and judges.",
-            "released": "What the authors' code does in one process: right is the bare word yes, the first row of the "
-            "file is lost, categories are those of the last image, and a prompt whose file fails leaves the mean. Use "
-            "it to compare with published overall scores.",
+            "revised": "Strict parsing of replies; every row and all images count, and missing answers are counted. "
+            "Use it to compare models and judges.",
+            "released": "The authors' code in one process: only the bare word yes is correct, the first row of the "
+            "file is lost, categories are those of the last image, and a prompt whose file fails is "
+            "excluded. Use it to compare with published overall scores.",
             "paper": "What the text of the publication says where it differs from the code: all rows and all images.",
         },
         limits=(
@@ -83,7 +83,7 @@ class DPGBench(QuestionSuite):
     )
     published: ClassVar[Mapping[str, str]] = {"dpg": "verism.suites.dpg_bench.published:dpg"}
     options: ClassVar[tuple[Option, ...]] = question_options(
-        "Your copy of dpg_bench.csv; without it, our own prompts about rendered scenes.",
+        "Your copy of dpg_bench.csv; without it, verism's prompts about rendered scenes.",
         suffix="as the judge words it",
         n_images=4,
     )

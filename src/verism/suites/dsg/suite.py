@@ -57,13 +57,12 @@ class DSG(QuestionSuite):
         question="How many of a prompt's facts do the images show?",
         summary="1,060 prompts of ten sets, 8,182 questions with dependencies (ICLR 2024); from your copy of the data",
         protocols={
-            "revised": "Replies are read strictly, defective dependencies are mended one by one, and what is missing "
-            "is counted. Use it to compare models and judges.",
-            "released": "What the released library does: right is the bare word yes, a question counts nothing where a "
-            "parent's own answer is not yes, and one unreadable cell takes all dependencies of its prompt away. Use it "
-            "to compare with published numbers.",
-            "paper": "The pseudo-code that comes with the release: the same, but zeros are inherited by the questions "
-            "that depend on a zeroed one.",
+            "revised": "Strict parsing of replies; defective dependencies are repaired one by one, and missing "
+            "answers are counted. Use it to compare models and judges.",
+            "released": "The released library: only the bare word yes is correct, a question counts 0 if a parent's "
+            "own answer is not yes, and one unreadable cell removes all dependencies of its prompt. Use "
+            "it to compare with published numbers.",
+            "paper": "The pseudo-code of the release: the same, but zeros are inherited by dependent questions.",
         },
         limits=(
             "A VQA model flatters: in the paper it finds 80.5 % where people find 59.1 %.",
@@ -76,7 +75,7 @@ class DSG(QuestionSuite):
     commands: ClassVar[Mapping[str, str]] = {"dsg": "verism.suites.dsg.cli:dsg"}
     published: ClassVar[Mapping[str, str]] = {"dsg": "verism.suites.dsg.published:dsg"}
     options: ClassVar[tuple[Option, ...]] = question_options(
-        "Your copy of dsg-1k-anns.csv; without it, our own prompts about rendered scenes.",
+        "Your copy of dsg-1k-anns.csv; without it, verism's prompts about rendered scenes.",
         suffix="as the judge words it",
         n_images=1,
         grids=False,

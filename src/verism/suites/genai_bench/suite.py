@@ -155,11 +155,11 @@ class GenAIBench(QuestionSuite):
         question="How probable is it, by a VQA model, that an image shows its prompt?",
         summary="VQAScore on 1,600 designers' prompts with skills and people's ratings; from your copy of the data",
         protocols={
-            "revised": "P(yes), spellings of yes merged; what the judge did not answer is counted and left out. Use it "
-            "to compare models with one judge.",
+            "revised": "P(yes) over all spellings of yes; missing answers are counted and excluded. Use it to "
+            "compare models with one judge.",
             "paper": "P(Yes) of the one spelling in the paper's formula.",
-            "released": "The square root of that, which is what the released CLIP-FlanT5 returns; a failed call or a "
-            "missing image is 0. Use it to compare with published numbers of that judge.",
+            "released": "Its square root, as the released CLIP-FlanT5 returns; a failed call or a missing image is "
+            "0. Use it to compare with published numbers of that judge.",
         },
         limits=(
             "Numbers of two judges, wordings or scales are not comparable: 0.25 is 0.50 under released.",
@@ -176,7 +176,7 @@ class GenAIBench(QuestionSuite):
         *(
             option
             for option in question_options(
-                "Your copy of genai_image.json; without it, our own prompts about rendered scenes.",
+                "Your copy of genai_image.json; without it, verism's prompts about rendered scenes.",
                 suffix="none",
                 n_images=1,
                 grids=False,
@@ -193,14 +193,14 @@ class GenAIBench(QuestionSuite):
         Option(
             "human",
             Path,
-            help="Ratings of people, 1 to 5, by prompt id or by ID_NUMBER; or genai_image.json with --human-model.",
+            help="Human ratings, 1 to 5, by prompt id or by ID_NUMBER; or genai_image.json with --human-model.",
         ),
         Option("human_model", str, help="Key of the model in genai_image.json whose images these are."),
-        Option("wording", str, help="Family of judges whose question is put.", choices=tuple(WORDINGS), default="vlm"),
+        Option("wording", str, help="Family of judges whose wording is used.", choices=tuple(WORDINGS), default="vlm"),
         Option(
             "judge_returns",
             str,
-            help="What the judge's probabilities are: of yes, or the root of it, as of the released CLIP-FlanT5.",
+            help="Scale of the judge's probabilities: of yes, or its root, as by the released CLIP-FlanT5.",
             choices=RETURNS,
             default="probability",
         ),

@@ -127,8 +127,8 @@ class GenderPresentation(Suite):
         question="Which clothes does a model show on people, and how much do they differ by gender term?",
         summary="clothes shown on women and men (GEP): 15 attributes, 16 contexts; your own terms by a study file",
         protocols={
-            "revised": "CLS: classifiers fitted without chance; their values are degrees, which do not saturate on "
-            "images, and no frequencies. Use it to compare models.",
+            "revised": "CLS: deterministic classifiers, whose values are degrees that do not saturate on images, not "
+            "frequencies. Use it to compare models.",
             "released": "CLS: the mean of ten classifiers, fitted by ten seeds as in the authors' published code. "
             "Similarities, answers and votes are the same.",
             "paper": "Not computed: where its text differs from the published code (the classifiers' learning rate), "
@@ -185,7 +185,7 @@ class GenderPresentation(Suite):
         N_IMAGES,
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("reference", str, help="Text that CC is calibrated by."),
+        Rule("reference", str, help="Reference text of CC."),
         Rule("estimators", str, ESTIMATORS, many=True, choices=ESTIMATORS, metrics=(), help="Estimators to compute."),
         Rule(
             "labels",
@@ -193,7 +193,7 @@ class GenderPresentation(Suite):
             file=True,
             flag="--labels",
             about_images=True,
-            help="Labels by annotators: a file (.csv); what is in it is kept.",
+            help="Labels by annotators: a file (.csv), stored with the run.",
         ),
         Rule(
             "n_resamples",
@@ -202,7 +202,7 @@ class GenderPresentation(Suite):
             low=1,
             affects="scores",
             metrics=(),
-            help="Resamples behind intervals and tests.",
+            help="Resamples for intervals and tests.",
         ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )

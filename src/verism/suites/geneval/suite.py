@@ -61,14 +61,14 @@ VIEW = {"released": "masked", "paper": "masked", "revised": "square"}
 SOURCES = ("auto", "clip", "head", "pixels")
 
 PROTOCOL_MEANINGS = {
-    "revised": "As the paper, with known defects mended: any object of a class may have the colour asked for, long "
-    "objects are shown whole to the judge of colour, thresholds may be the segmenter's own, and the overall score "
-    "needs all six tasks. Use it to compare models.",
-    "released": "What the authors' evaluation code does: the most confident objects alone are asked for colour and "
-    "place, a relation needs twice the printed margin, missing images and tasks shrink the denominators. Use it to "
-    "compare with published numbers.",
-    "paper": "What the text of the publication says where it differs from the code: a relation is an inequality on its "
-    "axis, and every object is asked for its colour.",
+    "revised": "As the paper, without known defects: any object of a class may have the colour, long objects are "
+    "shown whole to the colour judge, thresholds may be the segmenter's own, and the overall score needs "
+    "all six tasks. Use it to compare models.",
+    "released": "The authors' evaluation code: colour and position of the most confident objects only, relations "
+    "need twice the printed margin, missing images and tasks shrink the denominators. Use it to compare "
+    "with published numbers.",
+    "paper": "The paper's text where it differs from the code: a relation is an inequality on its axis, and every "
+    "object can have the colour.",
 }
 LIMITS = (
     "The judge was tuned on models of 2022 and 2023. People find more images of today's models right than it does, by "
@@ -133,17 +133,17 @@ class GenEval(Suite):
         Option(
             "tasks", str, many=True, choices=TASKS, flag="--task", help="Only this task; may be given several times."
         ),
-        Option("draw", int, low=1, help="Draw of the prompts: 1 the published one, others fresh ones.", default="1"),
-        Option("metadata", Path, help="Prompts of your own, in the format of evaluation_metadata.jsonl."),
+        Option("draw", int, low=1, help="Draw of the prompts: 1 is the published one.", default="1"),
+        Option("metadata", Path, help="Your own prompts, in the format of evaluation_metadata.jsonl."),
         Option("modelled", bool, help="Only prompts whose objects the simulator has models of.", default="false"),
         Option("images", Path, help="Images, in the released layout or any other."),
-        replace(LIMIT, help="Prompts in all, drawn evenly from the tasks."),
-        replace(SEED, help="Seed of which prompts --limit keeps, and of the images."),
+        replace(LIMIT, help="Number of prompts, spread over the tasks."),
+        replace(SEED, help="Seed of prompt sampling (--limit) and images."),
         replace(N_IMAGES, default="4"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule("object_threshold", float, 0.3, low=0, high=1, help="Confidence above which released and paper count."),
-        Rule("counting_threshold", float, 0.9, low=0, high=1, help="The same in images of the task counting."),
+        Rule("counting_threshold", float, 0.9, low=0, high=1, help="The same for the task counting."),
         Rule(
             "object_threshold_revised",
             float,
@@ -162,11 +162,16 @@ class GenEval(Suite):
             high=1,
             protocol="revised",
             calibrated_by="segmenter",
-            help="The same in images of the task counting.",
+            help="The same for the task counting.",
         ),
-        Rule("max_objects", int, 16, low=1, help="Objects of a class that count, the most confident ones."),
+        Rule("max_objects", int, 16, low=1, help="Maximum number of objects per class, by confidence."),
         Rule(
-            "max_overlap", float, 1.0, low=0, high=1, help="Overlap at which a less confident object is dropped; 1: no."
+            "max_overlap",
+            float,
+            1.0,
+            low=0,
+            high=1,
+            help="Overlap above which the less confident object is dropped; 1: never.",
         ),
         Rule("relation_margin", float, 0.1, low=0, help="Margin of a relation, as a share of the sum of both extents."),
         Rule(

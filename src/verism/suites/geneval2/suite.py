@@ -134,8 +134,8 @@ class GenEval2(Suite):
         protocols={
             "revised": "Only tokens that decide between answers count, and probabilities are shares of the mass of all "
             "answers. Use it to compare models and judges.",
-            "released": "The sum over the first tokens of every accepted string, the bare space before a digit "
-            "included. Use it to compare with published numbers.",
+            "released": "The sum over the first tokens of every accepted string, including the space before a digit. "
+            "Use it to compare with published numbers.",
         },
         limits=(
             "The geometric mean falls with the number of questions by construction; compare it at equal atoms.",
@@ -147,10 +147,10 @@ class GenEval2(Suite):
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa",)
     options: ClassVar[tuple[Option, ...]] = (
         Option("prompts_file", Path, flag="--prompts", help="Your copy of the released prompts, JSON lines."),
-        Option("own", bool, help="Prompts that are not the released ones are meant.", default="false"),
+        Option("own", bool, help="Accept prompts other than the released ones.", default="false"),
         Option("vqascore", bool, help="Also ask whether the image shows the prompt as a whole.", default="false"),
         Option("images", Path, help="Images; a JSON object of path by prompt, as released, or any other list."),
-        replace(LIMIT, help="Prompts in all, drawn evenly by number of atoms."),
+        replace(LIMIT, help="Number of prompts, spread over numbers of atoms."),
         SEED,
     )
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(

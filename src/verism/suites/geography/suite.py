@@ -61,10 +61,11 @@ BUILT_IN_FACETS = ("object", "region", "country")  # what every prompt has; othe
 
 GEODE, DOLLARSTREET = "geode", "dollarstreet"
 PROTOCOL_MEANINGS = {
-    "revised": "Both sides cut to equal sizes by the same rule, one copy of duplicates kept. Use it to compare models.",
-    "released": "What the authors' published scripts do: the real images as they are loaded, generated ones drawn with "
-    "seed 42, all copies of duplicates dropped.",
-    "paper": "What the text says: both sides with the same number per object and region, duplicates kept.",
+    "revised": "Both sides sampled to equal sizes by the same rule, with one copy of duplicates. Use it to compare "
+    "models.",
+    "released": "The authors' published scripts: real images as loaded, generated ones sampled with seed 42, all "
+    "copies of duplicates dropped.",
+    "paper": "The paper's text: the same number per object and region on both sides, duplicates kept.",
 }
 LIMITS = (
     "Precision and coverage say how alike two sets of images are to one network. They depend on it, on its weights and "
@@ -151,7 +152,7 @@ class Geography(Suite):
         replace(N_IMAGES, help="Refused: --per-cell says how many images each prompt gets.", default=""),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("k", int, 3, low=1, metrics=OF_FEATURES, help="Neighbours that make a radius."),
+        Rule("k", int, 3, low=1, metrics=OF_FEATURES, help="Number of the neighbour that defines a radius."),
         Rule(
             "per_cell",
             int,
@@ -159,7 +160,7 @@ class Geography(Suite):
             low=1,
             optional=True,
             metrics=OF_FEATURES,
-            help="Images drawn per cell; null: the smallest cell's number.",
+            help="Images sampled per cell; null: the size of the smallest cell.",
         ),
         Rule("dedup", str, "protocol", choices=DEDUP, metrics=OF_FEATURES, help="Treatment of duplicates."),
         Rule(
@@ -167,7 +168,7 @@ class Geography(Suite):
             str,
             many=True,
             metrics=(),
-            help="Further columns to compare group by group.",
+            help="Additional columns to group by.",
         ),
         Rule(
             "splits",
@@ -176,7 +177,7 @@ class Geography(Suite):
             low=0,
             affects="scores",
             metrics=(),
-            help="Random halvings behind the intervals; 0: no intervals of precision, recall, density, coverage.",
+            help="Random halves for the intervals; 0: no intervals of precision, recall, density, coverage.",
         ),
         Rule(
             "approximate",

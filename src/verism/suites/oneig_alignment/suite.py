@@ -69,10 +69,10 @@ class OneIGAlignment(QuestionSuite):
         question="How much of prompts for anime, portraits and objects do the images show?",
         summary="695 prompts, 11,231 questions with dependencies, four images each; from your copy of the data",
         protocols={
-            "revised": "Replies are read strictly, and missing or black images are counted. Use it to compare models "
+            "revised": "Strict parsing of replies; missing and black images are counted. Use it to compare models "
             "and judges.",
-            "released": "What the authors' code does: right is the bare word Yes, black cells and missing grids leave "
-            "the mean. Use it to compare with published numbers.",
+            "released": "The authors' code: only the bare word Yes is correct, black cells and missing grids are "
+            "excluded. Use it to compare with published numbers.",
         },
         limits=(
             "The alignment part alone: text, reasoning, style and diversity are other measurements.",
@@ -84,7 +84,7 @@ class OneIGAlignment(QuestionSuite):
         Option("questions_dir", Path, flag="--questions", help="Your copy of the folder Q_D with the questions."),
         Option("language", str, choices=("en", "zh"), help="Language of the questions.", default="en"),
         *question_options(
-            "Your copy of OneIG-Bench.csv; without it, our own prompts about rendered scenes.",
+            "Your copy of OneIG-Bench.csv; without it, verism's prompts about rendered scenes.",
             suffix=repr(SUFFIX),
             n_images=4,
             named_by_model=True,

@@ -75,12 +75,12 @@ DEFAULTS = Thresholds()
 BLOCK = 16_384  # images whose boxes are held as arrays at once
 
 PROTOCOL_MEANINGS = {
-    "revised": "Our reading of what the task asks, with the known defects of the other two mended and a confidence "
+    "revised": "Verism's reading of the task, without the known defects of the other two, with a confidence "
     "threshold calibrated for the detector. Use it to compare models.",
     "released": "What the authors' published evaluation code does, defects included. Use it to compare with numbers "
     "that were made with that code.",
     "paper": "What the text of the publication says, where it differs from the code. Use it to see how much the "
-    "reading matters.",
+    "difference matters.",
 }
 LIMITS = (
     "The detector's mistakes are part of every number; the intervals hold them only where the judge's error was taken "
@@ -200,7 +200,7 @@ class PaintSkills(Suite):
             DEFAULTS.margin,
             low=0,
             high=1,
-            help="How far apart centres must lie for a relation, as a share of the image.",
+            help="Minimum distance of centres for a relation, as a share of the image.",
         ),
     )
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -62,8 +62,8 @@ class Preference(Suite):
         question="Which images do models of human preference prefer?",
         summary="PickScore and similar models: scores, win rates of two sets or several runs, agreement with people",
         protocols={
-            "revised": "Means over prompts; wins are counted prompt by prompt, equal scores half; images that are "
-            "missing or have no score are counted and shown.",
+            "revised": "Means over prompts; wins prompt by prompt, with equal scores as half; images without a score "
+            "are counted.",
         },
         limits=(
             "Scores follow taste more than content: an image that ignores half of its prompt can win.",
@@ -85,12 +85,12 @@ class Preference(Suite):
             "prompts",
             Path,
             help="Prompt list (.txt, .csv, .jsonl), a folder of JSON lists by style (HPSv2) or of texts by category "
-            "(HPSv3); without it, our own prompts about rendered scenes.",
+            "(HPSv3); without it, verism's prompts about rendered scenes.",
         ),
-        Option("images", Path, help="Images that exist: a folder with files named by prompt id, or a table."),
-        Option("images_b", Path, help="A second set of images of the same prompts, to be compared with --images."),
-        Option("label_a", str, help="What the first set is called.", default="the name of its folder"),
-        Option("label_b", str, help="What the second set is called.", default="the name of its folder"),
+        Option("images", Path, help="Existing images: a folder with files named by prompt id, or a table."),
+        Option("images_b", Path, help="A second set of images of the same prompts, to compare with --images."),
+        Option("label_a", str, help="Label of the first set.", default="the name of its folder"),
+        Option("label_b", str, help="Label of the second set.", default="the name of its folder"),
         replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
         SEED,
         replace(N_IMAGES, default="as many as there are of a prompt in --images, else 1"),

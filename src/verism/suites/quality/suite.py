@@ -137,7 +137,7 @@ class Quality(Suite):
             flag="--group-by",
             affects="scores",
             metrics=(),
-            help="Facets whose values are compared separately; several with commas.",
+            help="Facets to group by; several with commas.",
         ),
         Rule(
             "extrapolate",
@@ -145,7 +145,7 @@ class Quality(Suite):
             True,
             affects="scores",
             metrics=(),
-            help="Whether FID-infinity is computed, which takes a hundred times as long as the FID itself.",
+            help="Compute FID-infinity, which takes a hundred times as long as FID.",
         ),
         Rule(
             "splits",
@@ -154,7 +154,7 @@ class Quality(Suite):
             low=2,
             affects="scores",
             metrics=(),
-            help="Random halves behind the intervals of precision, recall, density and coverage.",
+            help="Random halves for the intervals of precision, recall, density and coverage.",
         ),
         Rule(
             "approximate",

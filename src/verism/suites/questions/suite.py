@@ -76,7 +76,7 @@ def question_options(
     """
     options = [
         Option("prompts_file", Path, flag="--prompts", help=prompts),
-        Option("own", bool, help="The file is meant to differ from the released one.", default="false"),
+        Option("own", bool, help="Accept a file other than the released one.", default="false"),
         Option("images", Path, help="Images named by prompt id, in a folder, or any list."),
     ]
     if grids:
@@ -91,7 +91,7 @@ def question_options(
             help=f"Text behind each question; {NO_SUFFIX}: the bare question; {JUDGES_OWN}: as the judge words it.",
             default=suffix,
         ),
-        replace(LIMIT, help="Prompts in all, drawn at random by seed."),
+        replace(LIMIT, help="Number of prompts, sampled by seed."),
         SEED,
         replace(N_IMAGES, default=str(n_images)),
     )

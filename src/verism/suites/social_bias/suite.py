@@ -117,11 +117,10 @@ class SocialBias(Suite):
         "shares?",
         summary="perceived gender, skin tone and 15 attributes of people in 83 professions (DALL-Eval, ICCV 2023)",
         protocols={
-            "revised": "Replies that are no clear answer, answers too near to chance and people who are not there "
-            "count as unknown. Tones by colour distance, of the largest face that can be used. Use it to compare "
-            "models.",
-            "released": "Replies read by the published parser, word by word; no question whether a person is there. "
-            "Tones by the published code, which takes nearly any colour for tone 5 or 6: they are no measurement.",
+            "revised": "Unclear replies, answers near chance and images without a person count as unknown. Tones by "
+            "colour distance, of the largest usable face. Use it to compare models.",
+            "released": "Replies by the published parser; no question about the presence of a person. Tones by the "
+            "published code, which gives tone 5 or 6 for nearly any colour: not a measurement.",
             "paper": "As released, but tones by the angle the paper defines: mean over all faces, nearest swatch.",
         },
         limits=LIMITS,
@@ -137,8 +136,8 @@ class SocialBias(Suite):
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
         Option("study", str, help="Another study: a file (.yaml, .json).", default="released"),
-        replace(LIMIT, help="Prompts in all; those of one profession stay together."),
-        replace(SEED, help="Seed of the images, of which prompts are drawn, and of resampling."),
+        replace(LIMIT, help="Number of prompts; those of one profession stay together."),
+        replace(SEED, help="Seed of images, prompt sampling and resampling."),
         N_IMAGES,
     )
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -186,7 +185,7 @@ class SocialBias(Suite):
             low=1,
             affects="scores",
             metrics=(),
-            help="Resamples behind intervals and tests.",
+            help="Resamples for intervals and tests.",
         ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )

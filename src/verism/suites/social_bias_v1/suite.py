@@ -94,11 +94,11 @@ class SocialBiasV1(Suite):
         question="Which people does a model show where the prompt leaves it open, by one vote per prompt?",
         summary="first version of 2022: 145 neutral prompts, perceived gender and race by CLIP, one vote per prompt",
         protocols={
-            "revised": "Every image has its own class, or none where the two most probable ones lie close together. "
-            "Deviations are means over prompts. Use it to compare models.",
-            "released": "The mean probability over the images of a prompt decides: one vote for each prompt, however "
-            "close. Deviations are of all votes together.",
-            "paper": "Not computed: the text does not say how nine images become one vote, and the code alone does.",
+            "revised": "Every image has its own class, or none if the two most probable ones are close. Deviations "
+            "are means over prompts. Use it to compare models.",
+            "released": "The mean probability over the images of a prompt gives one vote per prompt, however close. "
+            "Deviations are of all votes together.",
+            "paper": "Not computed: only the code says how nine images become one vote.",
         },
         limits=LIMITS,
         citation="Cho, Zala & Bansal 2022, DALL-Eval, arXiv:2202.04053v1, section 5",
@@ -107,7 +107,7 @@ class SocialBiasV1(Suite):
     judge_roles: ClassVar[tuple[str, ...]] = ("clip", "skin_tone")
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
-        Option("prompts", Path, help="Word list of your own (.yaml, .csv ...).", default="released"),
+        Option("prompts", Path, help="Your own word list (.yaml, .csv ...).", default="released"),
         Option(
             "wording",
             str,
@@ -115,7 +115,7 @@ class SocialBiasV1(Suite):
             help="Articles of the prompts: always a, or those of November 2022.",
         ),
         replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
-        replace(SEED, help="Seed of the images, of which prompts are drawn, and of resampling."),
+        replace(SEED, help="Seed of images, prompt sampling and resampling."),
         replace(N_IMAGES, default="9"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -150,9 +150,9 @@ class SocialBiasV1(Suite):
             flag="--labels",
             affects="scores",
             about_images=True,
-            help="Labels by annotators: a file (.csv); what is in it is kept.",
+            help="Labels by annotators: a file (.csv), stored with the run.",
         ),
-        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", metrics=(), help="Resamples behind intervals."),
+        Rule("n_resamples", int, RESAMPLES, low=1, affects="scores", metrics=(), help="Resamples for intervals."),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),
     )
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(

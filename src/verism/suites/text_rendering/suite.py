@@ -81,11 +81,10 @@ class TextRendering(Suite):
         question="Do the images show the requested text, letter by letter?",
         summary="text in images, read by OCR: verism's own prompts, LongText-Bench, CVTG-2K, OneIG's text part",
         protocols={
-            "revised": "Order counts within each text, text that is too much is an error, a word asked for twice has "
-            "to be read twice, and missing images are counted. Use it to compare models.",
-            "released": "The arithmetic of the benchmark whose prompts were asked: bags of words, text that is too "
-            "much free, missing images left out. Use it to compare with published numbers, with the OCR engine they "
-            "were made with.",
+            "revised": "Order counts within each text, additional text is an error, a word requested twice must be "
+            "read twice, and missing images are counted. Use it to compare models.",
+            "released": "The arithmetic of the prompts' benchmark: bags of words, additions ignored, missing images "
+            "excluded. Use it, with the published OCR engine, to compare with published numbers.",
         },
         limits=(
             "Every number holds the errors of the OCR engine: an engine that guesses words mends what a model "
@@ -115,14 +114,14 @@ class TextRendering(Suite):
     options: ClassVar[tuple[Option, ...]] = (
         Option("prompt_set", str, choices=(OWN, *SETS), flag="--set", help="Prompts to ask.", default=OWN),
         Option("prompts_file", Path, flag="--prompts", help="Your copy of a published set: a file, or a folder."),
-        Option("altered", bool, help="Prompts that are not the released ones are meant.", default="false"),
+        Option("altered", bool, help="Accept prompts other than the released ones.", default="false"),
         Option("languages", str, many=True, flag="--language", help="Only prompts with texts in this language."),
         Option(
             "grid", int, low=1, high=8, help="Rows and columns of OneIG's grids; 1: single images.", default=str(GRID)
         ),
-        Option("images", Path, help="Images, as the benchmark lays them out or in any other list."),
-        replace(LIMIT, help="Prompts in all, drawn evenly from the languages, or from the groups of the set."),
-        replace(SEED, help="Seed of which prompts --limit keeps, and of the images."),
+        Option("images", Path, help="Images, in the benchmark's layout or any list."),
+        replace(LIMIT, help="Number of prompts, spread over the languages, or the groups of the set."),
+        replace(SEED, help="Seed of prompt sampling (--limit) and images."),
         replace(N_IMAGES, default="as released: 4, CVTG-2K and ours 1"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (

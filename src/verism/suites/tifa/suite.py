@@ -58,10 +58,10 @@ class TIFA(QuestionSuite):
         question="How many questions about a caption are answered correctly from the image?",
         summary="4,081 captions, 25,000 questions with choices of 12 types (ICCV 2023); from your copy of the data",
         protocols={
-            "revised": "A reply counts as the choice that it says, read strictly; any other is no answer, and counted. "
-            "Use it to compare models and judges.",
-            "released": "What the released code does: a reply that is no choice, to the letter, is taken for the "
-            "choice whose sentence embedding is nearest. Needs a judge that embeds sentences. Use it to compare with "
+            "revised": "A reply counts as the choice that it names, with strict parsing; any other is no answer, and "
+            "counted. Use it to compare models and judges.",
+            "released": "The released code: a reply that differs from all choices is mapped to the choice with the "
+            "nearest sentence embedding. Needs a judge that embeds sentences. Use it to compare with "
             "published numbers.",
         },
         limits=(
@@ -74,7 +74,7 @@ class TIFA(QuestionSuite):
     published: ClassVar[Mapping[str, str]] = {"tifa": "verism.suites.tifa.published:tifa"}
     commands: ClassVar[Mapping[str, str]] = {"tifa": "verism.suites.tifa.cli:tifa"}
     options: ClassVar[tuple[Option, ...]] = question_options(
-        "Your copy of tifa_v1.0_question_answers.json; without it, our own prompts about rendered scenes.",
+        "Your copy of tifa_v1.0_question_answers.json; without it, verism's prompts about rendered scenes.",
         suffix="as the judge words it",
         n_images=1,
         grids=False,

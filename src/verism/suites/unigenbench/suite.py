@@ -59,7 +59,7 @@ class UniGenBench(QuestionSuite):
         question="How many of a prompt's test points do the images show?",
         summary="600 prompts, 1,813 test points of 27 kinds, four images each; from your copy of the data (CC BY 4.0)",
         protocols={
-            "revised": "Mean over prompts of the share of test points that are met; what is missing is counted. Use it "
+            "revised": "Mean over prompts of the share of satisfied test points; missing answers are counted. Use it "
             "to compare models and judges.",
             "released": "The released arithmetic: test points are pooled, by dimension and in all, and images without "
             "a result are skipped. Comparable with published numbers only for answers of the released judges, which "
@@ -73,7 +73,7 @@ class UniGenBench(QuestionSuite):
     )
     commands: ClassVar[Mapping[str, str]] = {"unigenbench": "verism.suites.unigenbench.cli:unigenbench"}
     options: ClassVar[tuple[Option, ...]] = question_options(
-        "Your copy of test_prompts_en.csv; without it, our own prompts about rendered scenes.",
+        "Your copy of test_prompts_en.csv; without it, verism's prompts about rendered scenes.",
         suffix="as the judge words it",
         n_images=4,
     )

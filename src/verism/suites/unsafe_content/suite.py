@@ -133,8 +133,8 @@ class UnsafeContent(Suite):
         question="How often does the model generate unsafe images from prompts that invite them?",
         summary="unsafe images from prompts that invite them (I2P and similar); from your copy of the data",
         protocols={
-            "revised": "An image is unsafe where the judge says so, or where its probability reaches the rule "
-            "threshold. Refused and black images are counted apart, and nothing is dropped without a word.",
+            "revised": "An image is unsafe if the judge says so, or if its probability reaches the threshold. "
+            "Refused and black images are counted separately.",
         },
         limits=(
             "What is unsafe is what the judge was asked and was trained to call so; numbers of two judges, questions "
@@ -148,13 +148,13 @@ class UnsafeContent(Suite):
     )
     options: ClassVar[tuple[Option, ...]] = (
         Option("prompts_file", Path, flag="--prompts", help="Your file of prompts: a CSV with prompt and categories."),
-        Option("own", bool, help="The file is meant to differ from i2p_benchmark.csv.", default="false"),
+        Option("own", bool, help="Accept a file other than i2p_benchmark.csv.", default="false"),
         Option("images", Path, help="Images named by prompt id, in a folder, or any list."),
-        Option("question", str, help="What the judge is asked; yes means unsafe.", default="names seven kinds"),
+        Option("question", str, help="Question to the judge; yes means unsafe.", default="names seven kinds"),
         Option("kinds", str, many=True, flag="--kind", help="Only prompts of this kind."),
-        Option("hard", bool, help="Only prompts that the file calls hard.", default="false"),
-        Option("max_toxicity", float, low=0.0, high=1.0, help="Only prompts whose text is less toxic than this."),
-        replace(LIMIT, help="Prompts in all, drawn at random by seed."),
+        Option("hard", bool, help="Only prompts marked hard in the file.", default="false"),
+        Option("max_toxicity", float, low=0.0, high=1.0, help="Only prompts with a toxicity below this."),
+        replace(LIMIT, help="Number of prompts, sampled by seed."),
         SEED,
         replace(N_IMAGES, default=str(N_USUAL)),
     )

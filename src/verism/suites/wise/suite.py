@@ -119,10 +119,10 @@ class Wise(QuestionSuite):
         question="Does the model have the world knowledge that a prompt requires?",
         summary="1,000 prompts on culture, time, space, biology, physics, chemistry; two editions; from your copy",
         protocols={
-            "revised": "Replies are read strictly; an image without a usable reply is counted and left out. Use it to "
+            "revised": "Strict parsing of replies; images without a usable reply are counted and excluded. Use it to "
             "compare models and judges.",
-            "released": "The released arithmetic: one missing image or reply leaves no number, and of the legacy "
-            "edition any digit counts as a level.",
+            "released": "The released arithmetic: no number with a missing image or reply; in the legacy edition any "
+            "digit counts as a level.",
         },
         limits=(
             "The two editions share ids, file names of images and the name WiScore, and their numbers cannot be "
@@ -138,7 +138,7 @@ class Wise(QuestionSuite):
         *(
             option
             for option in question_options(
-                "Your copy: a JSON file, or the folder of all of an edition; without it, our own prompts.",
+                "Your copy: a JSON file, or the folder of all of an edition; without it, verism's prompts.",
                 suffix="none",
                 n_images=1,
                 grids=False,
@@ -148,13 +148,13 @@ class Wise(QuestionSuite):
         Option(
             "edition",
             str,
-            help="Edition of the prompts; by default what the names of the files tell.",
+            help="Edition of the prompts; by default from the file names.",
             choices=tuple(CATEGORIES),
         ),
         Option(
             "instructions",
             Path,
-            help="Text with {prompt} and {explanation} in it, as the judge is asked; by default words of ours.",
+            help="Wording with {prompt} and {explanation}; by default verism's.",
         ),
     )
     rules: ClassVar[tuple[Rule, ...]] = tuple(
