@@ -13,6 +13,7 @@ import pytest
 from browsing import CHROMIUM, OPTIONS
 
 from verism.report_kit import page as pages
+from verism.report_kit.answers import headline_answers
 from verism.report_kit.evidence import Evidence
 from verism.specs import Presentation
 from verism.suites.catalogue import suite_class
@@ -42,7 +43,11 @@ class Page(HTMLParser):
 def suite_of(run):
     """The suite of a run whose settings are made up: what it shows depends on the run alone."""
     cls = suite_class(run.suite_name)
-    return cls.__new__(cls)
+    made = cls.__new__(cls)
+    presentation = presentation_of(run)
+    # Without its settings it has no answer of its own; what any suite answers needs none.
+    object.__setattr__(made, "answers", lambda scores: headline_answers(presentation, scores))
+    return made
 
 
 def presentation_of(run) -> Presentation:

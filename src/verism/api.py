@@ -80,7 +80,11 @@ from verism.records import (
 )
 from verism.registry import Context, ModelPool, Spec, make_generator, make_judge
 from verism.renames import protocol_name
+from verism.report_kit.curves import numbered
+from verism.report_kit.evidence import Of, Tested
+from verism.report_kit.overview import write_overview
 from verism.report_kit.page import write_report
+from verism.report_kit.tables import sharing
 from verism.specs import did_you_mean
 from verism.statistics.power import Spread
 from verism.store import (
@@ -2071,30 +2075,85 @@ def report(
     gallery: int = 120,
     embed_pixels: int = 256,
     cards: Sequence[PathLike] = (),
+    baseline: store.Run | PathLike | None = None,
+    tests: bool = True,
 ) -> Path:
     """Write the report of one run, or of several side by side, as one HTML file.
 
+    Runs of several suites get an overview, and beside it a page for each suite, which it links to.
+
     Args:
-        *runs: runs or their directories, of one suite; rows of every table are in this order.
+        *runs: runs or their directories; rows of every table are in this order, but for runs whose names differ in one
+            number (checkpoints), which are in the order of that number.
         out: an ``.html`` file, or a directory that gets an ``index.html``. Replaced if it is there.
         gallery: how many images to show, over all runs; 0 for none.
         embed_pixels: longer side of an embedded image at most, in pixels.
         cards: files of judge cards, besides those in the runs and those that come with verism.
+        baseline: the run that others of its suite are tested against; it comes first. None: the first of each suite.
+        tests: whether runs are tested against the baseline at all.
 
     Returns:
         The file written.
 
     Raises:
-        UsageError: no runs, or runs of different suites.
+        UsageError: no runs, or a gallery that cannot be.
     """
     opened = [_pinned(run) for run in runs]
-    known = [read_card(location(card)) for card in cards]
-    return write_report(
-        opened,
+    groups = _by_page(opened, None if baseline is None else _pinned(baseline))
+    shared: dict[str, Any] = {
+        "gallery": gallery,
+        "embed_pixels": embed_pixels,
+        "cards": [read_card(location(card)) for card in cards],
+    }
+    if len(groups) <= 1:
+        return _write_part(groups[0] if groups else [], location(out), tests=tests, **shared)
+    return write_overview(
+        groups,
+        [[presentation_of(run) for run in group] for group in groups],
+        [[installed_suite(run) for run in group] for group in groups],
         location(out),
-        suites=[installed_suite(run) for run in opened],
-        presentations=[presentation_of(run) for run in opened],
-        gallery=gallery,
-        embed_pixels=embed_pixels,
-        cards=known,
+        lambda group, file, parent: _write_part(group, file, tests=tests, parent=parent, **shared),
     )
+
+
+def _by_page(runs: Sequence[Run], baseline: Run | None) -> list[list[Run]]:
+    """Runs that share a page together: those that differ in one number by that, the baseline first."""
+    others = [run for run in runs if baseline is None or run.path.resolve() != baseline.path.resolve()]
+    every = [*([] if baseline is None else [baseline]), *others]
+    groups = [[every[n] for n in group] for group in sharing([presentation_of(run) for run in every])]
+    # Sorting is stable: behind the baseline, the others keep their order.
+    return [sorted(numbered(group), key=lambda run: run is not baseline) for group in groups]
+
+
+def _write_part(runs: Sequence[Run], out: Path, *, tests: bool, parent: str = "", **shared: Any) -> Path:
+    """The page of runs of one suite."""
+    return write_report(
+        runs,
+        out,
+        suites=[installed_suite(run) for run in runs],
+        presentations=[presentation_of(run) for run in runs],
+        tests=_tests(runs) if tests else None,
+        parent=parent,
+        **shared,
+    )
+
+
+def _tests(runs: Sequence[Run]) -> dict[Of, Tested]:
+    """Numbers of all runs but the first against those of the first, as far as they may be compared."""
+    found: dict[Of, Tested] = {}
+    for number, run in enumerate(runs[1:], 1):
+        try:
+            rows = compare(runs[0], run, all_protocols=True, anyway=True)
+        except UsageError:  # nothing in common
+            continue
+        for row in rows:
+            if not row.reasons:
+                key = (number, row.metric, row.protocol, frozenset(row.group.items()), row.adjusted)
+                found[key] = Tested(
+                    difference=row.difference,
+                    ci_low=row.ci_low,
+                    ci_high=row.ci_high,
+                    p=row.p_holm if row.group else row.p_value,
+                    unit=row.unit,
+                )
+    return found

@@ -25,6 +25,26 @@ def circles(svg: str) -> list[tuple[float, float]]:
     return [(float(c.attrib["cx"]), float(c.attrib["cy"])) for c in parsed(svg).iter("circle")]
 
 
+def share(place: str) -> float:
+    """A place in a drawing that fits any width, from 0 to 1."""
+    assert place.endswith("%")
+    return float(place[:-1]) / 100
+
+
+def places(figure: str, tag: str, css: str, name: str = "x1") -> list[float]:
+    found = [e for e in parsed(figure).iter(tag) if e.attrib.get("class") == css]
+    return [share(e.attrib[name]) for e in found]
+
+
+def captions(figure: str) -> list[str]:
+    return ["".join(e.itertext()) for e in parsed(figure).iter("span") if e.attrib["class"] == "caption"]
+
+
+def marks(figure: str) -> dict[str, float]:
+    """By its words, the place of every mark of an axis."""
+    return {t.text or "": share(t.attrib["x"]) for t in parsed(figure).iter("text") if t.attrib["class"] == "tick"}
+
+
 def texts(svg: str) -> dict[str, tuple[float, float]]:
     """Where every text stands; without those inside a title."""
     results = [t for t in parsed(svg).iter("text") if "x" in t.attrib]
@@ -84,18 +104,13 @@ def test_dots_and_whiskers_lie_at_their_values():
         unit="%",
         label="x",
     )
-    ends = texts(svg)
-    zero, hundred = ends["0"][0], ends["100"][0]
-    (x0, _), (x1, _) = circles(svg)
-    assert x0 == pytest.approx((zero + hundred) / 2)
-    assert x1 == pytest.approx(hundred)
-    (whisker,) = strokes(svg, "whisker")
-    assert whisker[0] == pytest.approx(zero + 0.25 * (hundred - zero), abs=0.06)
-    assert whisker[2] == pytest.approx(zero + 0.75 * (hundred - zero), abs=0.06)
-    (dashed,) = strokes(svg, "ref")
-    assert dashed[0] == dashed[2] == pytest.approx(zero + 0.75 * (hundred - zero), abs=0.06)
-    assert "50.0 [25.0, 75.0] (40)" in ends
-    assert "100.0 (40)" in ends
+    ends = marks(svg)
+    assert (ends["0"], ends["50"], ends["100"]) == (0.0, 0.5, 1.0)
+    assert places(svg, "circle", "dot", "cx") == [0.5, 1.0]
+    assert places(svg, "line", "whisker") == [0.25]
+    assert places(svg, "line", "whisker", "x2") == [0.75]
+    assert places(svg, "line", "ref") == places(svg, "line", "ref", "x2") == [0.75]
+    assert captions(svg)[:2] == ["50.0 [25.0, 75.0] (40)", "100.0 (40)"]
     assert "%" in ends
 
 
@@ -107,9 +122,9 @@ def test_dots_of_what_is_undefined_are_dashes():
         baselines=[[score("expected", NAN), None], [None, None]],
         label="x",
     )
-    assert circles(svg) == []
-    assert strokes(svg, "ref") == []
-    words = [t.text for t in parsed(svg).iter("text")]
+    assert "circle" not in svg
+    assert places(svg, "line", "ref") == []
+    words = captions(svg)
     assert words.count("–") == 3
     assert "– (0, 4 unusable)" in words
 
@@ -179,7 +194,7 @@ def test_marks_of_a_scatter_plot_lie_at_their_values():
     assert circles(svg)[0] == pytest.approx((LEFT + SIDE * 0.25, TOP), abs=0.06)
     assert len(circles(svg)) == 2  # the other is the key's
     assert "nowhere" not in svg
-    assert texts(svg)["North"][0] > LEFT + SIDE
+    assert texts(svg)["North"][1] > TOP + SIDE
 
 
 def placed(run: int, x: float, y: float, *, on_front: bool = True, **more) -> Placed:
@@ -237,5 +252,6 @@ def test_text_of_figures_is_only_text(kind):
         ),
     }[kind]()  # fmt: skip
     root = parsed(svg)  # it would not parse, or have a script, if anything were left unescaped
-    assert {e.tag for e in root.iter()} <= {"svg", "g", "path", "text", "title", "circle", "rect"}
+    tags = {"svg", "g", "path", "line", "text", "title", "circle", "rect", "div", "p", "span", "bdi"}
+    assert {e.tag for e in root.iter()} <= tags
     assert root.attrib["aria-label"] == HOSTILE

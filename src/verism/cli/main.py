@@ -500,7 +500,15 @@ def compact(run_dir: Path, images_as: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")
 @click.option("--csv", "as_csv", is_flag=True, help="The same as CSV.")
 @click.option("--raw", is_flag=True, help=RAW_HELP)
-@click.option("--markdown", is_flag=True, help="The main table in Markdown, for a paper or an issue.")
+@click.option("--markdown", is_flag=True, help="Print the main table in Markdown, for an issue or a model card.")
+@click.option("--latex", is_flag=True, help="Print the main table in LaTeX (booktabs), for a paper.")
+@click.option(
+    "--baseline",
+    type=PathType(),
+    metavar="RUN",
+    help="Test the other runs against this one, which comes first.  [default: the first run]",
+)
+@click.option("--no-tests", is_flag=True, help="Leave out differences to the baseline and their p-values.")
 @click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Images shown.")
 @click.option("--card", "cards", multiple=True, type=PathType(), help="A judge card; several times.")
 def report(
@@ -510,33 +518,46 @@ def report(
     as_csv: bool,
     raw: bool,
     markdown: bool,
+    latex: bool,
+    baseline: Path | None,
+    no_tests: bool,
     gallery: int,
     cards: tuple[Path, ...],
 ) -> None:
-    """One self-contained HTML page about one or more runs (a model beside oracle and shuffled, say).
+    """Write a self-contained HTML page about one or more runs, or print their main table.
+
+    Several runs of a suite are tables side by side, tested against the baseline. Runs whose names differ in one number
+    (checkpoints) are put in its order, with curves. Runs of several suites get an overview and a page for each suite.
 
     \b
+    verism report runs/mine
     verism report runs/mine runs/oracle runs/shuffled --out report.html
-    verism report runs/mine --markdown
+    verism report runs/step-* --baseline runs/step-1000
+    verism report runs/mine-paintskills runs/mine-social_bias --out mine
+    verism report runs/mine --latex > table.tex
     """
     from verism import api
     from verism.report_kit import tables
 
     if raw and not as_csv:
         raise UsageError("--raw is for --csv")
-    if as_json + as_csv + markdown > 1:
-        raise UsageError("give one of --json, --csv and --markdown: together they could not be told apart")
+    printed = as_json + as_csv + markdown + latex
+    if printed > 1:
+        raise UsageError("give one of --json, --csv, --markdown and --latex: together they could not be told apart")
     runs = [api.open_run(d) for d in run_dirs]
     presentations = [presentation_of(run) for run in runs]
     if as_json:
         put_json(tables.json_report(runs, presentations))
     if as_csv:
         click.echo(tables.csv_table(runs, presentations, raw=raw), nl=False)
-    if markdown:
-        click.echo(tables.markdown_table(runs, presentations))
-    if out is not None or not (as_json or as_csv or markdown):
-        path = api.report(*runs, out=out or runs[0].path / "report" / "index.html", gallery=gallery, cards=cards)
-        (say if as_json or as_csv or markdown else click.echo)(str(path))
+    if markdown or latex:
+        table = tables.latex_table if latex else tables.markdown_table
+        for group in tables.sharing(presentations):
+            click.echo(table([runs[n] for n in group], [presentations[n] for n in group]))
+    if out is not None or not printed:
+        place = out or runs[0].path / "report" / "index.html"
+        path = api.report(*runs, out=place, gallery=gallery, cards=cards, baseline=baseline, tests=not no_tests)
+        (say if printed else click.echo)(str(path))
 
 
 @cli.command()

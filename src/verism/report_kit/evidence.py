@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 from verism.cards import JudgeCard
 from verism.errors import UsageError
@@ -13,6 +14,7 @@ from verism.records import FacetValue, Score, roles
 from verism.report_kit import words
 from verism.report_kit.adjustments import as_judged, kinds_of
 from verism.report_kit.comparability import Comparability, Reason, SetSizes, set_sizes
+from verism.report_kit.local_paths import LocalPaths
 from verism.specs import COSINE, COUNT, DISTANCE, PROBABILITY, RATIO, SHARE, MetricSpec, Presentation, SuiteInfo
 from verism.store import Run
 from verism.systems import quoted
@@ -21,6 +23,8 @@ __all__ = [
     "Evidence",
     "Key",
     "Lookup",
+    "Of",
+    "Tested",
     "Vocabulary",
     "presented",
     "run_names",
@@ -73,17 +77,30 @@ def scoring_remarks(run: Run) -> list[str]:
     return [*run.manifest.scoring.remarks, *([f"{changed} {quoted(run.path)}"] if folders else [])]
 
 
-def scoring_answers(run: Run) -> list[str]:
+class Answering(Protocol):
+    """What words the answer to its question: a suite."""
+
+    def answers(self, scores: Sequence[Score]) -> Sequence[str]:
+        """Sentences that answer its question with the numbers of a run."""
+
+
+def scoring_answers(run: Run, presentation: Presentation | None = None, suite: Answering | None = None) -> list[str]:
     """Sentences that answer the suite's question with the numbers of a run; empty for an outdated scoring.
 
     Args:
-        run: a scored run. Of one scored before there were answers they are made of what it keeps of its suite.
+        run: a scored run. Of one scored before there were answers they are made now.
+        presentation: what its suite says of itself; None: what the run keeps of it.
+        suite: its suite, which words the answer; None where it is not installed.
     """
     from verism.report_kit.answers import headline_answers
 
     if run.outdated():
         return []
-    return list(run.manifest.scoring.answers) or headline_answers(presented(run), run.scores())
+    if kept := list(run.manifest.scoring.answers):
+        return kept
+    scores = as_judged(run.scores())
+    worded = [] if suite is None else list(suite.answers(scores))
+    return worded or headline_answers(presented(run) if presentation is None else presentation, scores)
 
 
 def shares_page(presentations: Sequence[Presentation]) -> bool:
@@ -235,6 +252,28 @@ class Lookup:
         return [s for s in self._of.get((metric, frozenset(facets)), ()) if not s.adjusted]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """A number of a run against the same of the baseline.
+
+    Attributes:
+        difference: the run minus the baseline, in the unit of the scores.
+        ci_low: lower end of its 95 % interval.
+        ci_high: upper end.
+        p: p-value of no difference; of one group among several after Holm's correction over them.
+        unit: of the scores.
+    """
+
+    difference: float
+    ci_low: float
+    ci_high: float
+    p: float
+    unit: str
+
+
+Of = tuple[int, str, str, frozenset[tuple[str, FacetValue]], str]  # run, metric, protocol, group, adjusted
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """Everything that sections are made from.
@@ -248,6 +287,7 @@ class Evidence:
         gallery: how many images to show, over all runs.
         embed_pixels: longer side of an embedded image at most, in pixels.
         cards: judge cards besides those in the runs and those that come with verism.
+        tests: numbers of the other runs against those of the first, the baseline; empty where none were compared.
     """
 
     runs: Sequence[Run]
@@ -258,6 +298,7 @@ class Evidence:
     gallery: int = 120
     embed_pixels: int = 256
     cards: Sequence[JudgeCard] = ()
+    tests: Mapping[Of, Tested] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -267,6 +308,7 @@ class Evidence:
         gallery: int = 120,
         embed_pixels: int = 256,
         cards: Sequence[JudgeCard] = (),
+        tests: Mapping[Of, Tested] | None = None,
     ) -> Evidence:
         """The evidence of some runs.
 
@@ -276,6 +318,7 @@ class Evidence:
             gallery: how many images to show, over all runs; 0 for none.
             embed_pixels: longer side of an embedded image at most, in pixels.
             cards: of judges, besides those in the folder ``cards`` of each run and those that come with verism.
+            tests: numbers of the other runs against those of the first; None for none.
 
         Raises:
             UsageError: no runs, or a gallery that cannot be.
@@ -300,6 +343,7 @@ class Evidence:
             gallery=gallery,
             embed_pixels=embed_pixels,
             cards=list(cards),
+            tests={} if tests is None else dict(tests),
         )
 
     @cached_property
@@ -436,6 +480,39 @@ class Evidence:
     def info(self) -> SuiteInfo:
         """What the suite of the first run says of itself."""
         return self.presentations[0].info
+
+    @cached_property
+    def local(self) -> LocalPaths:
+        """Folders of this machine that runs may speak of."""
+        return LocalPaths.of_runs(self.runs)
+
+    def bare(self, text: object) -> str:
+        """A text without absolute folders, which say more of users than of models.
+
+        Args:
+            text: any.
+        """
+        return self.local.without_folders(str(text))
+
+    def tested(self, run: int, score: Score | None) -> Tested | None:
+        """A score against the same of the baseline; None of the baseline itself, and where nothing was compared.
+
+        Args:
+            run: number of the score's run.
+            score: the score; None for none.
+        """
+        if score is None:
+            return None
+        return self.tests.get((run, score.metric, score.protocol, frozenset(score.group.items()), score.adjusted))
+
+    def is_headline(self, score: Score) -> bool:
+        """Whether a score is one of the few numbers that answer the suite's question.
+
+        Args:
+            score: any score.
+        """
+        spec = self.vocabulary.spec(score.metric)
+        return spec is not None and spec.headline
 
     def columns(self, protocol: str) -> list[dict[Key, Score]]:
         """By run, scores of a protocol by key, as judged."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from verism.report_kit import words
 from verism.report_kit.svg import RUN_COLORS
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
     from verism.report_kit.evidence import Evidence
 
-__all__ = ["FigureByProtocol", "environment", "figure", "part", "parts"]
+__all__ = ["FigureByProtocol", "environment", "figure", "part", "parts", "with_code"]
+
+
+BACK_TICKS = re.compile(r"`([^`\n]+)`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,8 @@ def environment(package: str = "verism.report_kit") -> Environment:
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+    from verism.report_kit.tables import tested_words
+
     packages = dict.fromkeys([package, "verism.report_kit"])
     made = Environment(
         loader=ChoiceLoader([PackageLoader(name, "templates") for name in packages]),
@@ -80,6 +86,8 @@ def environment(package: str = "verism.report_kit") -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "code": with_code,
+        "tested": tested_words,
         "percent": words.percent,
         "interval": lambda score: words.minus(words.interval(score)),
         "value": lambda score: words.minus(words.value(score)),
@@ -87,6 +95,15 @@ def environment(package: str = "verism.report_kit") -> Environment:
     }
     made.globals |= {"dash": words.UNDEFINED, "run_colors": RUN_COLORS}
     return made
+
+
+def with_code(text: object) -> Markup:
+    """A text with what stands between back-ticks as code.
+
+    Args:
+        text: any; it is escaped here.
+    """
+    return Markup(BACK_TICKS.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def parts(evidence: Evidence, **values: Any) -> dict[str, Any]:

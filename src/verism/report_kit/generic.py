@@ -28,13 +28,16 @@ __all__ = [
     "first_scores",
     "generic_sections",
     "group_section",
+    "headline_rows",
     "judge_section",
+    "method_section",
     "protocol_section",
     "results_section",
     "table_part",
 ]
 
 NOTHING = Markup("")
+FEW = 5  # images: the intervals of groups with fewer reach over most of the axis
 BASELINE = "equal distributions or chance would give"
 
 
@@ -96,7 +99,6 @@ class ResultSettings:
         bound: of columns, a metric written below each value, and what it is: ``("accuracy_if_...", "if ...")``.
         note: how to read the table, after what holds for any.
         more: HTML below the table.
-        reading: HTML in the box on protocols.
     """
 
     chosen: Callable[[Score], bool] | None = None
@@ -105,18 +107,17 @@ class ResultSettings:
     bound: tuple[str, str] = ("", "")
     note: str = ""
     more: Markup = NOTHING
-    reading: Markup = NOTHING
 
 
 def results_section(evidence: Evidence, settings: ResultSettings | None = None) -> Section:
-    """The first table, remarks, and what protocols and metrics mean.
+    """The first table: the few numbers that answer the suite's question, and behind a summary all others.
 
     Args:
         evidence: what the report is made of.
         settings: what the suite changes.
     """
     settings = settings or ResultSettings()
-    values: dict[str, Any] = {"settings": settings, "glossary": _glossary(evidence)}
+    values: dict[str, Any] = {"settings": settings}
     if _in_columns(evidence):
         table = tables.columns_of(evidence)
         kinds = [kinds_of(members) for members in evidence.every]
@@ -131,25 +132,65 @@ def results_section(evidence: Evidence, settings: ResultSettings | None = None) 
             **values,
         )
     else:
-        names = evidence.vocabulary
-        chosen = settings.chosen or (lambda s: not names.is_detail(s) and names.is_summary(s))
-        beside, full = settings.beside, settings.chosen is None
-        body = part(
-            evidence,
-            "results.html.j2",
-            rows={
-                p: tables.score_rows(evidence, p, chosen, beside=beside, order=settings.order)
-                for p in evidence.protocols
-            },
-            by_group={
-                p: tables.score_rows(evidence, p, lambda s: not names.is_detail(s) and not names.is_summary(s))
-                if full
-                else []
-                for p in evidence.protocols
-            },
-            **values,
-        )
+        body = part(evidence, "results.html.j2", **_rows_of_results(evidence, settings), **values)
     return Section(title="Results", id="results", body=body, generic=True)
+
+
+def _rows_of_results(evidence: Evidence, settings: ResultSettings) -> dict[str, Any]:
+    """By protocol, rows of the first table, of all numbers over all images, and of single groups."""
+    names = evidence.vocabulary
+
+    def summary(s: Score) -> bool:
+        return not names.is_detail(s) and names.is_summary(s)
+
+    def answers(s: Score) -> bool:
+        return summary(s) and evidence.is_headline(s) and not tables.companion_of(evidence, s)
+
+    # A suite that says what belongs into the table has the rest elsewhere on the page.
+    chosen = settings.chosen or (answers if any(answers(s) for of_run in evidence.scores for s in of_run) else summary)
+    beside = tables.COMPANIONS if settings.beside is None else settings.beside
+    tables_of: dict[str, dict[str, Sequence[tables.ScoreRow]]] = {"rows": {}, "others": {}, "by_group": {}}
+    for p in evidence.protocols:
+        first = tables.score_rows(evidence, p, chosen, beside=beside, order=settings.order)
+        every = tables.score_rows(evidence, p, summary) if settings.chosen is None else []
+        tables_of["rows"][p] = first
+        tables_of["others"][p] = every if len(every) > len(first) else []
+        tables_of["by_group"][p] = (
+            tables.score_rows(evidence, p, lambda s: not names.is_detail(s) and not names.is_summary(s))
+            if settings.chosen is None
+            else []
+        )
+    return tables_of
+
+
+def method_section(evidence: Evidence, reading: Markup = NOTHING) -> Section:
+    """What the protocols do and what the metrics mean: for the end of the page.
+
+    Args:
+        evidence: what the report is made of.
+        reading: HTML of the suite, on how its numbers come about.
+    """
+    body = part(evidence, "method.html.j2", reading=reading, glossary=_glossary(evidence))
+    return Section(
+        title="How these numbers are made",
+        id="method",
+        nav="Method",
+        body=body,
+        by_protocol=False,
+        generic=not reading,
+        place="method",
+    )
+
+
+def headline_rows(evidence: Evidence) -> Sequence[tables.ScoreRow]:
+    """The few numbers that answer the suite's question, under the protocol to compare models with.
+
+    Args:
+        evidence: what the page is made of.
+    """
+    if not _in_columns(evidence):
+        return list(_rows_of_results(evidence, ResultSettings())["rows"][evidence.main])
+    return tables.score_rows(evidence, evidence.main, first_scores(evidence))
 
 
 def _glossary(evidence: Evidence) -> list[tuple[str, str, str]]:
@@ -254,14 +295,45 @@ def _group_figure(
     spec = names.spec(metric)
     known = [owner(result, spec.baseline) if spec and spec.baseline else {} for result in evidence.scores]
     unit = next(s.unit for column in columns for s in column.values())
-    return group_dots(
-        levels=levels,
-        rows=evidence.names,
-        cells=[[column.get(level) for column in columns] for level in levels],
-        baselines=[[k.get(level) for k in known] for level in levels],
-        unit=names.unit(unit),
-        baseline=BASELINE,
-        label=label,
+    return _folding_few(
+        levels,
+        [[column.get(level) for column in columns] for level in levels],
+        lambda shown, cells: group_dots(
+            levels=shown,
+            rows=evidence.names,
+            cells=cells,
+            baselines=[[k.get(level) for k in known] for level in shown],
+            unit=names.unit(unit),
+            baseline=BASELINE,
+            label=label,
+        ),
+    )
+
+
+def _folding_few(
+    levels: Sequence[str],
+    cells: Sequence[Sequence[Score | None]],
+    draw: Callable[[Sequence[str], Sequence[Sequence[Score | None]]], Markup],
+) -> Markup:
+    """A figure of groups, those with fewer than ``FEW`` images in every run behind a summary.
+
+    Args:
+        levels: names of the groups.
+        cells: scores, shape (groups, runs).
+        draw: draws some of the groups.
+    """
+
+    def few(row: Sequence[Score | None]) -> bool:
+        return all(s is None or 0 < s.n_used + s.n_unusable < FEW for s in row) and any(row)
+
+    folded = [k for k, row in enumerate(cells) if few(row)]
+    shown = [k for k in range(len(levels)) if k not in folded]
+    figure = draw([levels[k] for k in shown], [cells[k] for k in shown]) if shown else NOTHING
+    if not folded:
+        return figure
+    groups = f"{len(folded)} group{'' if len(folded) == 1 else 's'}"
+    return Markup('{}<details class="few"><summary>{} of fewer than {} images</summary>{}</details>').format(
+        figure, groups, FEW, draw([levels[k] for k in folded], [cells[k] for k in folded])
     )
 
 
@@ -285,14 +357,18 @@ def breakdown_section(evidence: Evidence) -> Section | None:
                 protocol: str, value: str = value, facet: str = facet, levels: Sequence[FacetValue] = levels
             ) -> Markup:
                 title = f"{names.title(metric)} by {names.facet_name(facet)}"
-                return facet_bars(
-                    levels=[names.value_name(facet, v).replace("_", " ") for v in levels],
-                    rows=evidence.names,
-                    cells=[
+                return _folding_few(
+                    [names.value_name(facet, v).replace("_", " ") for v in levels],
+                    [
                         [members.find(metric, protocol, {main: value, facet: v}) for members in evidence.lookups]
                         for v in levels
                     ],
-                    label=f"{title}, {names.facet_name(main)} {names.value_name(main, value)}, protocol {protocol}",
+                    lambda shown, cells: facet_bars(
+                        levels=shown,
+                        rows=evidence.names,
+                        cells=cells,
+                        label=f"{title}, {names.facet_name(main)} {names.value_name(main, value)}, protocol {protocol}",
+                    ),
                 )
 
             figures += figure(f"by {names.facet_name(facet)}", evidence.protocols, draw)
@@ -337,6 +413,7 @@ def protocol_section(
         body=body,
         by_protocol=False,
         generic=True,
+        place="method",
     )
 
 

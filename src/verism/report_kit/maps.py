@@ -163,7 +163,8 @@ class Point:
     tooltip: str
 
 
-SIDE, LEFT, TOP, MARGIN = 270.0, 58.0, 12.0, 30.0  # of the square that marks lie in; room on its right
+SIDE, LEFT, TOP = 270.0, 50.0, 12.0  # of the square that marks lie in
+MARGIN, EDGE = 28.0, 14.0  # room on its right with names of marks, and without
 
 
 def _square(x: Axis, y: Axis, x_name: str, y_name: str) -> list[str]:
@@ -203,13 +204,13 @@ def scatter(*, points: Sequence[Point], kinds: Sequence[str], x_name: str, y_nam
         x, y = LEFT + SIDE * axis.at(point.x), TOP + SIDE * (1 - axis.at(point.y))
         drawn = mark(point.kind, x, y, shape=point.kind)
         parts.append(f'<g class="r{point.kind % RUN_COLORS}">{drawn}<title>{escape(point.tooltip)}</title></g>')
-    shown = [cut(kind, 170, 12.5) for kind in kinds]
-    for k, kind in enumerate(shown):
-        y = TOP + 10 + 18 * k
-        parts.append(f'<g class="r{k % RUN_COLORS}">{mark(k, LEFT + SIDE + 22, y, shape=k)}</g>')
-        parts.append(text(LEFT + SIDE + 34, y + 4, kind))
-    legend = 44 + max((len(kind) for kind in shown), default=0) * 12.5 * GLYPH_WIDTH
-    return svg(LEFT + SIDE + legend, max(TOP + SIDE + 42, TOP + 18 * len(kinds) + 6), label, parts, "bars square")
+    # The key stands below in two columns: beside the square it would not fit a narrow screen.
+    for k, kind in enumerate(kinds):
+        x, y = LEFT + (k % 2) * SIDE / 2, TOP + SIDE + 56 + 18 * (k // 2)
+        parts.append(f'<g class="r{k % RUN_COLORS}">{mark(k, x, y, shape=k)}</g>')
+        parts.append(text(x + 12, y + 4, cut(kind, SIDE / 2 - 14, 12.5)))
+    height = TOP + SIDE + 50 + 18 * math.ceil(len(kinds) / 2)
+    return svg(LEFT + SIDE + EDGE, height, label, parts, "bars square")
 
 
 # ----------------------------------------------------------------------------------------------------------- trade-offs

@@ -1,4 +1,7 @@
-"""Figures along an axis as inline SVG: small, sharp at every size, and coloured by the page's style sheet.
+"""Figures along an axis that fit any width: lines of text with a drawing between them.
+
+Names and values are text of the page, of its size on every screen; marks lie in small SVG drawings, at percentages of
+their width. The style sheet puts name, drawing and value beside each other, and on a narrow screen the drawing below.
 
 Functions take scores and give markup that is safe to insert: every text is escaped here. Colours are classes (``r0`` to
 ``r7`` for runs), so that light, dark and printed pages each have their own. A score that is missing or undefined is
@@ -15,7 +18,7 @@ from markupsafe import Markup, escape
 
 from verism.records import Score
 from verism.report_kit import words
-from verism.report_kit.svg import GLYPH_WIDTH, RUN_COLORS, cut, line, mark, row_name, svg, text, trimmed
+from verism.report_kit.svg import GLYPH_WIDTH, RUN_COLORS
 from verism.report_kit.words import UNDEFINED, counts, interval, minus, number, signed
 
 __all__ = [
@@ -222,62 +225,39 @@ def dots(*, rows: Sequence[DotRow], axis: Axis, label: str, style: DotStyle | No
         style: what is drawn around the dots.
     """
     style = style or DotStyle()
-    left = min(190.0, 14 + max((len(row.name) for row in rows), default=0) * 12.5 * GLYPH_WIDTH)
-    wide, pitch = 240.0, 17.0
-    gap = 7.0 if any(len(row.dots) > 1 for row in rows) else 2.0
-    top = 6.0 + (15.0 if any(style.ends) else 0.0) + (15.0 if any(g.name for g in style.guides) else 0.0)
-    room = 18 + max((len(dot.caption) for row in rows for dot in row.dots), default=1) * 11.4 * GLYPH_WIDTH
-    bottom = top + sum(len(row.dots) * pitch + gap for row in rows)
-
-    def x_of(value: float) -> float:
-        return left + wide * axis.at(value)
-
-    parts: list[str] = []
+    lines = []
     if any(style.ends):
-        parts += [text(left, 12, style.ends[0], "tick"), text(left + wide, 12, style.ends[1], "tick", "end")]
-    every = 1 if len(axis.ticks) <= 6 else 3
-    for k, tick in enumerate(axis.ticks):
-        parts.append(line(x_of(tick), top, x_of(tick), bottom, "axis" if k == 0 else "rule"))
-        if k % every == 0:
-            parts.append(text(x_of(tick), bottom + 15, minus(axis.written(tick)), "tick", "middle"))
-    if style.unit:
-        parts.append(text(left + wide / 2, bottom + 31, style.unit, "tick", "middle"))
-    y = top
+        lines.append(_line("", "", _words([(0.0, style.ends[0]), (1.0, style.ends[1])]), "over"))
+    if any(guide.name for guide in style.guides):
+        lines.append(_line("", "", _words([(axis.at(g.value), g.name) for g in style.guides]), "over"))
+    guides = "".join(_stroke(axis.at(g.value), "ref") for g in style.guides)
     for row in rows:
-        high = len(row.dots) * pitch
-        parts.append(row_name(row.name, left - 8, y + gap / 2 + high / 2 + 4, left - 8))
         for k, dot in enumerate(row.dots):
-            middle = y + gap / 2 + (k + 0.5) * pitch
-            parts.append(_dot(dot, row.name, x_of, middle, style))
-            parts.append(text(left + wide + 12, middle + 4, dot.caption, "count"))
-        y += high + gap
-    for guide in style.guides:
-        parts.append(line(x_of(guide.value), top, x_of(guide.value), bottom, "ref"))
-        if guide.name:
-            anchor = "start" if axis.at(guide.value) < 0.1 else "end" if axis.at(guide.value) > 0.9 else "middle"
-            parts.append(text(x_of(guide.value), top - 4, guide.name, "tick", anchor))
-    return svg(left + wide + room, bottom + (38 if style.unit else 22), label, parts, "bars dots")
+            drawing = _field(guides + _dot(dot, row.name, axis.at, style), DOT_HEIGHT)
+            name = row.name if k == 0 else ""
+            lines.append(_line(name, escape(dot.caption), drawing, "first" if k == 0 else ""))
+    lines += _below(axis, style.unit)
+    captions = [dot.caption for row in rows for dot in row.dots]
+    return _plot(label, lines, axis.ticks, axis.at, [row.name for row in rows], captions, "dots")
 
 
-def _dot(dot: Dot, name: str, x_of: Callable[[float], float], y: float, style: DotStyle) -> str:
+def _dot(dot: Dot, name: str, at: Callable[[float], float], style: DotStyle) -> str:
     drawn, result = "", f"{name}, {dot.name}: {dot.caption}"
     if dot.band is not None:
-        a, b = (x_of(end) for end in dot.band)
-        width = trimmed(max(b - a, 1))
-        drawn += f'<rect class="band" x="{trimmed(a)}" y="{trimmed(y - 7)}" width="{width}" height="14"/>'
+        a, b = (at(end) for end in dot.band)
+        drawn += f'<rect class="band" x="{_percent(a)}" y="1" width="{_percent(max(b - a, 0.003))}" height="100%"/>'
         result += f"; of an unbiased model 95 of 100 lie from {dot.band[0]:.2f} to {dot.band[1]:.2f}"
     if dot.baseline is not None and not math.isnan(dot.baseline):
-        x = x_of(dot.baseline)
-        drawn += line(x, y - 7, x, y + 7, "ref")
+        drawn += _stroke(at(dot.baseline), "ref")
         result += f"; {style.baseline} {number(dot.baseline, '' if dot.score is None else dot.score.unit)}"
     css = f"r{dot.run % RUN_COLORS}"
     score = dot.score
     if score is not None and not math.isnan(score.value):
         if style.base is not None:
-            drawn += line(x_of(style.base), y, x_of(score.value), y, "stem")
+            drawn += _level(at(style.base), at(score.value), "stem")
         if interval(score):
-            drawn += line(x_of(score.ci_low), y, x_of(score.ci_high), y, "whisker")
-        drawn += mark(dot.run, x_of(score.value), y, shape=2 if score.adjusted else None)
+            drawn += _level(at(score.ci_low), at(score.ci_high), "whisker")
+        drawn += _mark(dot.run, at(score.value), shape=2 if score.adjusted else None)
         css += " hollow" if score.adjusted else ""
     return f'<g class="{css}">{drawn}<title>{escape(result)}</title></g>' if drawn else ""
 
@@ -334,11 +314,6 @@ def _counted(score: Score) -> str:
     return f"n {score.n_used:,}" + (f" + {score.n_unusable:,} unusable" if score.n_unusable else "")
 
 
-def _widest(cells: Sequence[Sequence[Score | None]]) -> int:
-    """Characters of the longest remark on numbers of images."""
-    return max((len(_counted(score)) for row in cells for score in row if score is not None), default=0)
-
-
 def interval_plot(
     *,
     rows: Sequence[str],
@@ -358,45 +333,32 @@ def interval_plot(
         reference_name: what the dashed line is.
         label: what the figure shows, for screen readers.
     """
-    names_width = min(230.0, 24 + max(len(name) for name in rows) * 12.5 * GLYPH_WIDTH)
-    panel, gap, row_height, top = 150.0, 26.0, 28.0, 34.0
-    width = names_width + len(columns) * (panel + gap)  # half a gap on the left of each panel, half on the right
-    bottom = top + len(rows) * row_height
-    parts: list[str] = []
+    axis = share_axis()
+    panels = []
     for k, column in enumerate(columns):
-        left = names_width + k * (panel + gap) + gap / 2
-        parts.append(text(left, 16, column, "head"))
-        for tick in (0, 25, 50, 75, 100):
-            x = left + panel * tick / 100
-            parts.append(line(x, top - 8, x, bottom + 4, "axis" if tick == 0 else "rule"))
-            if tick % 50 == 0:
-                parts.append(text(x, bottom + 19, str(tick), "tick", "middle"))
-        if column in reference and not math.isnan(reference[column]):
-            x = left + panel * reference[column]
-            parts.append(
-                f"<g>{line(x, top - 8, x, bottom + 4, 'ref')}"
-                f"<title>{escape(reference_name)}: {words.percent(reference[column])} %</title></g>"
-            )
+        known = column in reference and not math.isnan(reference[column])
+        stroke = ""
+        if known:
+            tooltip = escape(f"{reference_name}: {words.percent(reference[column])} %")
+            stroke = f"<g>{_stroke(reference[column], 'ref')}<title>{tooltip}</title></g>"
+        lines = [f'<p class="head">{escape(column)}</p>']
         for i, name in enumerate(rows):
-            y = top + (i + 0.5) * row_height
-            if k == 0:
-                shown = escape(cut(name, names_width - 16, 12.5))
-                parts.append(
-                    f'<g class="r{i % RUN_COLORS}">{mark(i, 6, y)}</g>'
-                    f'<text x="18" y="{trimmed(y + 4)}">{shown}<title>{escape(name)}</title></text>'
-                )
             score = cells[i][k]
+            drawn = stroke
             if score is None or math.isnan(score.value):
-                parts.append(text(left + panel / 2, y + 4, UNDEFINED, "none", "middle"))
-                continue
-            whisker = ""
-            if not math.isnan(score.ci_low):
-                whisker = line(left + panel * score.ci_low, y, left + panel * score.ci_high, y, "whisker")
-            parts.append(
-                f'<g class="r{i % RUN_COLORS}">{whisker}{mark(i, left + panel * score.value, y)}'
-                f"<title>{escape(_described(name, score))}</title></g>"
-            )
-    return svg(width, bottom + 26, label, parts, "wide")
+                drawn += (
+                    f'<text class="none" x="50%" y="{PANEL_HEIGHT / 2 + 4:g}" text-anchor="middle">{UNDEFINED}</text>'
+                )
+            else:
+                whisker = "" if math.isnan(score.ci_low) else _level(score.ci_low, score.ci_high, "whisker")
+                drawn += (
+                    f'<g class="r{i % RUN_COLORS}">{whisker}{_mark(i, score.value)}'
+                    f"<title>{escape(_described(name, score))}</title></g>"
+                )
+            lines.append(_line(name if len(rows) > 1 else "", "", _field(drawn, PANEL_HEIGHT), "first"))
+        lines += _below(axis)
+        panels.append(_plot("", lines, axis.ticks, axis.at, rows if len(rows) > 1 else [], [], "panel"))
+    return Markup('<div class="panels" role="group" aria-label="{}">{}</div>').format(label, Markup().join(panels))
 
 
 def facet_bars(
@@ -410,47 +372,25 @@ def facet_bars(
         cells: scores, shape (levels, rows).
         label: what the figure shows, for screen readers.
     """
-    names_width = min(170.0, 14 + max((len(level) for level in levels), default=0) * 12.5 * GLYPH_WIDTH)
-    bars, numbers = 220.0, 52.0 + _widest(cells) * 11 * GLYPH_WIDTH
-    thick = 12.0 if len(rows) == 1 else 10.0
-    pitch = thick + (0.0 if len(rows) == 1 else 4.0)
-    block = len(rows) * pitch + 9.0
-    top, left = 6.0, names_width
-    bottom = top + len(levels) * block
-    parts: list[str] = []
-    for tick in (0, 25, 50, 75, 100):
-        x = left + bars * tick / 100
-        parts.append(line(x, top, x, bottom, "axis" if tick == 0 else "rule"))
-        if tick % 50 == 0:
-            parts.append(text(x, bottom + 15, str(tick), "tick", "middle"))
+    axis = share_axis()
+    lines, captions = [], []
     for k, level in enumerate(levels):
-        start = top + k * block + 4.5
-        middle = start + len(rows) * pitch / 2
-        shown = escape(cut(level, names_width - 8, 12.5))
-        parts.append(
-            f'<text x="{trimmed(left - 8)}" y="{trimmed(middle + 4)}" text-anchor="end">{shown}'
-            f"<title>{escape(level)}</title></text>"
-        )
         for i, name in enumerate(rows):
-            y = start + i * pitch
-            middle = y + thick / 2
             score = cells[k][i]
-            if score is None or math.isnan(score.value):
-                parts.append(text(left + bars + 44, middle + 3.5, UNDEFINED, "value", "end"))
-                if score is not None:
-                    parts.append(text(left + bars + 52, middle + 3.5, _counted(score), "count"))
-                continue
-            whisker = ""
-            if not math.isnan(score.ci_low):
-                whisker = line(left + bars * score.ci_low, middle, left + bars * score.ci_high, middle, "whisker")
-            parts.append(
-                f'<g class="r{i % RUN_COLORS}"><rect class="amount" x="{trimmed(left)}" y="{trimmed(y)}" '
-                f'width="{trimmed(bars * score.value)}" height="{trimmed(thick)}"/>{whisker}'
-                f"<title>{escape(f'{level}, {_described(name, score)}')}</title></g>"
-                + text(left + bars + 44, middle + 3.5, words.percent(score.value), "value", "end")
-                + text(left + bars + 52, middle + 3.5, _counted(score), "count")
-            )
-    return svg(left + bars + numbers, bottom + 22, label, parts, "bars")
+            drawn, value, counted = "", UNDEFINED, "" if score is None else _counted(score)
+            if score is not None and not math.isnan(score.value):
+                value = words.percent(score.value)
+                whisker = "" if math.isnan(score.ci_low) else _level(score.ci_low, score.ci_high, "whisker")
+                drawn = (
+                    f'<g class="r{i % RUN_COLORS}"><rect class="amount" x="0" y="2" width="{_percent(score.value)}" '
+                    f'height="{BAR_HEIGHT - 4:g}"/>{whisker}'
+                    f"<title>{escape(f'{level}, {_described(name, score)}')}</title></g>"
+                )
+            caption = Markup('<b class="value">{}</b> <span class="count">{}</span>').format(value, counted)
+            captions.append(f"100.0 {counted}")
+            lines.append(_line(level if i == 0 else "", caption, _field(drawn, BAR_HEIGHT), "first" if i == 0 else ""))
+    lines += _below(axis)
+    return _plot(label, lines, axis.ticks, axis.at, levels, captions, "amounts")
 
 
 # ------------------------------------------------------------------------------------------------------- differences
@@ -483,9 +423,6 @@ def _compared(p: float) -> str:
     return shown if shown.startswith("<") else f"= {shown}"
 
 
-DIVERGING, HEAD = 380.0, 44.0  # width of the bars' field, height of its title
-
-
 def diverging_bars(
     *,
     title: str,
@@ -507,64 +444,134 @@ def diverging_bars(
         terms: the two whose difference is shown; bars to the right: more with the first.
         label: what the figure shows, for screen readers.
     """
-    left = min(150.0, 14 + max((len(name) for name in rows), default=0) * 12.5 * GLYPH_WIDTH)
     values = len(runs) == 1  # with more, there is no room for numbers
     thick = 10.0 if values else max(4.0, 12.0 - len(runs))
-    pitch = max(18.0, len(runs) * (thick + 1) + 6)
-    bottom = HEAD + len(rows) * pitch
-    parts = _frame(title, axis, left, bottom, terms)
+    height = max(18.0, len(runs) * (thick + 1) + 6)
+    lines = [
+        f'<p class="head">{escape(title)}</p>',
+        _line("", "", _words([(0.0, f"← more with “{terms[1]}”"), (1.0, f"more with “{terms[0]}” →")]), "over"),
+    ]
+    captions = []
     for k, name in enumerate(rows):
-        parts.append(row_name(name, left - 8, HEAD + (k + 0.5) * pitch + 4, left - 8))
-        start = HEAD + k * pitch + (pitch - len(runs) * (thick + 1)) / 2
+        start = (height - len(runs) * (thick + 1)) / 2
+        drawn = _stroke(0.5, "axis")
+        caption, unseen = Markup(""), []
         for i, bar in enumerate(bars[k]):
             if bar is None:
                 continue
-            parts.append(_bar(bar, axis, left, start + i * (thick + 1), thick, i, f"{name}, {title}, {runs[i]}"))
+            drawn += _bar(bar, axis, start + i * (thick + 1), thick, i, f"{name}, {title}, {runs[i]}")
+            written = signed(bar.score.value, bar.score.unit)
+            unseen.append(f"{runs[i]} {written}")
             if values:
-                css = "count faint" if bar.faint else "count"
-                parts.append(
-                    text(
-                        left + DIVERGING + 8, HEAD + (k + 0.5) * pitch + 4, signed(bar.score.value, bar.score.unit), css
-                    )
-                )
+                captions.append(written)
+                caption = Markup('<span class="{}">{}</span>').format("count faint" if bar.faint else "count", written)
+        if not values:
+            caption = Markup('<span class="away">{}</span>').format(", ".join(unseen))
+        lines.append(_line(name, caption, _field(drawn, height), "first"))
     unit = "percentage points" if axis.unit == "share" else f"difference of {axis.title or 'values'}"
-    parts.append(text(left + DIVERGING / 2, bottom + 32, unit, "tick", "middle"))
-    written = (
-        [signed(bar.score.value, bar.score.unit) for row in bars for bar in row if bar is not None] if values else []
-    )
-    numbers = 20 + max((len(words) for words in written), default=0) * 11.5 * GLYPH_WIDTH
-    return svg(left + DIVERGING + numbers, bottom + 40, label, parts, "bars diverging")
+    lines += _below(axis, unit)
+    return _plot(label, lines, axis.ticks, axis.at, rows, captions, "diverging")
 
 
-def _frame(title: str, axis: CentredAxis, left: float, bottom: float, terms: tuple[str, str]) -> list[str]:
-    """Title, directions, marks."""
-    middle, room = left + DIVERGING / 2, DIVERGING / 2 - 8
-    parts = [
-        text(middle, 13, title, "head", "middle"),
-        text(middle - 6, 32, cut(f"← more with “{terms[1]}”", room, 11), "tick", "end"),
-        text(middle + 6, 32, cut(f"more with “{terms[0]}” →", room, 11), "tick"),
-    ]
-    for tick in axis.ticks:
-        x = left + DIVERGING * axis.at(tick)
-        parts.append(line(x, HEAD - 4, x, bottom, "axis" if tick == 0 else "rule"))
-        parts.append(text(x, bottom + 15, axis.written(tick), "tick", "middle"))
-    return parts
-
-
-def _bar(bar: Bar, axis: CentredAxis, left: float, y: float, thick: float, run: int, name: str) -> str:
-    zero = left + DIVERGING / 2
-    middle = y + thick / 2
+def _bar(bar: Bar, axis: CentredAxis, y: float, thick: float, run: int, name: str) -> str:
+    middle = f"{y + thick / 2:g}"
     description = f"<title>{escape(f'{name}: {bar.tooltip()}')}</title>"
     if math.isnan(bar.score.value):
-        return f"<g>{text(zero, middle + 4, UNDEFINED, 'none', 'middle')}{description}</g>"
-    end = left + DIVERGING * axis.at(bar.score.value)
-    wide = max(abs(end - zero), 1.2)  # zero is a thin stroke: measured, and it was zero
-    drawn = (
-        f'<rect class="part" x="{trimmed(min(zero, end))}" y="{trimmed(y)}" width="{trimmed(wide)}" '
-        f'height="{trimmed(thick)}"/>'
-    )
+        dash = f'<text class="none" x="50%" y="{y + thick / 2 + 4:g}" text-anchor="middle">{UNDEFINED}</text>'
+        return f"<g>{dash}{description}</g>"
+    end = axis.at(bar.score.value)
+    wide = max(abs(end - 0.5), 0.003)  # zero is a thin stroke: measured, and it was zero
+    drawn = f'<rect class="part" x="{_percent(min(0.5, end))}" y="{y:g}" width="{_percent(wide)}" height="{thick:g}"/>'
     if interval(bar.score):
-        ends = [left + DIVERGING * axis.at(v) for v in (bar.score.ci_low, bar.score.ci_high)]
-        drawn += line(ends[0], middle, ends[1], middle, "whisker")
+        ends = [axis.at(v) for v in (bar.score.ci_low, bar.score.ci_high)]
+        drawn += _level(ends[0], ends[1], "whisker", middle)
     css = f"r{run % RUN_COLORS}" + (" unsure" if bar.faint else "")
     return f'<g class="{css}">{drawn}{description}</g>'
+
+
+# ------------------------------------------------------------------------------------------------------------- strokes
+DOT_HEIGHT, BAR_HEIGHT, PANEL_HEIGHT = 18.0, 18.0, 26.0  # of a line's drawing, in pixels
+FONT = 12.5  # pixels of names and values
+WIDEST_NAME, WIDEST_CAPTION = 190.0, 262.0  # pixels kept for them where there is room
+SLACK = 14.0  # pixels that a short text of wide letters may need beyond the mean
+EDGE = 0.12  # nearer to an end than this, a word is written from that end on, and not around its place
+
+
+def _percent(share: float) -> str:
+    """A place or length as a percentage of the drawing's width, with two decimals."""
+    return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def _stroke(at: float, css: str) -> str:
+    """A vertical line through the whole drawing."""
+    return f'<line class="{css}" x1="{_percent(at)}" x2="{_percent(at)}" y1="0" y2="100%"/>'
+
+
+def _level(a: float, b: float, css: str, y: str = "50%") -> str:
+    """A horizontal line."""
+    return f'<line class="{css}" x1="{_percent(a)}" x2="{_percent(b)}" y1="{y}" y2="{y}"/>'
+
+
+def _mark(run: int, at: float, *, shape: int | None = None) -> str:
+    """The dot of a run, as ``svg.mark`` draws it."""
+    shape = (run // RUN_COLORS if shape is None else shape) % 3
+    x = _percent(at)
+    if shape == 0:
+        return f'<circle class="dot" cx="{x}" cy="50%" r="4.5"/>'
+    if shape == 1:
+        return f'<rect class="dot" x="{x}" y="50%" width="8" height="8" transform="translate(-4 -4)"/>'
+    return f'<svg x="{x}" y="50%" overflow="visible"><path class="dot" d="M0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"/></svg>'
+
+
+def _field(drawn: str, height: float) -> Markup:
+    """The drawing of a line."""
+    return Markup(f'<svg class="field" aria-hidden="true" width="100%" height="{height:g}">{drawn}</svg>')
+
+
+def _words(placed: Sequence[tuple[float, str]], height: float = 14.0) -> Markup:
+    """Words above or below the drawings, at their places."""
+    parts = []
+    for at, word in placed:
+        anchor = "start" if at < EDGE else "end" if at > 1 - EDGE else "middle"
+        parts.append(
+            f'<text class="tick" x="{_percent(at)}" y="{height - 3:g}" text-anchor="{anchor}">{escape(word)}</text>'
+        )
+    return Markup(f'<svg class="scale" aria-hidden="true" width="100%" height="{height:g}">{"".join(parts)}</svg>')
+
+
+def _line(name: str, caption: str, drawing: Markup, css: str = "") -> Markup:
+    """A line of a figure: name, value in words, drawing."""
+    return Markup(
+        '<div class="line {}"><span class="name"><bdi>{}</bdi></span><span class="caption">{}</span>{}</div>'
+    ).format(css, name, caption, drawing)
+
+
+def _below(axis: Axis | CentredAxis, unit: str = "") -> list[Markup]:
+    """The marks of the axis, not more than five, and its unit."""
+    every = 1 if len(axis.ticks) <= 6 else 3
+    marks = [(axis.at(tick), minus(axis.written(tick))) for tick in list(axis.ticks)[::every]]
+    lines = [_line("", "", _words(marks, 16.0), "axis")]
+    return [*lines, _line("", "", _words([(0.5, unit)]), "axis")] if unit else lines
+
+
+def _plot(
+    label: str,
+    lines: Sequence[str],
+    ticks: Sequence[float],
+    at: Callable[[float], float],
+    names: Sequence[str],
+    captions: Sequence[str],
+    css: str,
+) -> Markup:
+    """A figure of lines; ``label`` says what it shows to those who do not see it."""
+    step = at(ticks[1]) - at(ticks[0]) if len(ticks) > 1 else 1.0
+    name, caption = (
+        min(widest, SLACK + max(map(len, texts)) * FONT * GLYPH_WIDTH) if any(texts) else 0.0
+        for texts, widest in ((names, WIDEST_NAME), (captions, WIDEST_CAPTION))
+    )
+    style = f"--name:{name:.0f}px;--caption:{caption:.0f}px;--step:{step:.5g}"
+    # A group and not an image: names and values are read out, and the drawings, which repeat them, are not.
+    group = Markup(' role="group" aria-label="{}"').format(label) if label else ""
+    return Markup('<div class="plot {}" style="{}"{}>{}</div>').format(
+        css, style, group, Markup().join(map(Markup, lines))
+    )

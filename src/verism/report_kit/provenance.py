@@ -75,8 +75,8 @@ def _source(evidence: Evidence, number: int) -> Source:
     return Source(
         name=evidence.names[number],
         suite=run.suite_name,
-        generator=run.manifest.settings.generator or "not recorded",
-        judges=_judges(run),
+        generator=evidence.bare(run.manifest.settings.generator or "not recorded"),
+        judges={role: evidence.bare(name) for role, name in _judges(run).items()},
         n_prompts=len(prompts),
         asked=asked,
         states={state: by_state[state] for state in STATES if by_state.get(state)},
@@ -84,7 +84,7 @@ def _source(evidence: Evidence, number: int) -> Source:
         unread=_unread(evidence, number),
         prompts_hash=content_hash([[p.prompt_id, p.text, p.n_images] for p in prompts])[:16],
         images_hash=images.digest[:16],
-        against=_against(evidence, number),
+        against=evidence.bare(_against(evidence, number)),
         run=run,
     )
 
@@ -172,9 +172,17 @@ def _flat(value: Any, name: str = "") -> dict[str, str]:
     return {name: json.dumps(value, ensure_ascii=False, default=str)}
 
 
-def provenance(sources: Sequence[Source]) -> list[tuple[str, list[tuple[str, list[str], bool]]]]:
-    """Sections of rows: name, value per run, whether the values differ."""
-    columns = [_column(s) for s in sources]
+def provenance(evidence: Evidence, sources: Sequence[Source]) -> list[tuple[str, list[tuple[str, list[str], bool]]]]:
+    """Sections of rows: name, value per run, whether the values differ.
+
+    Args:
+        evidence: what the report is made of.
+        sources: its runs.
+    """
+    columns = [
+        {section: {key: evidence.bare(value) for key, value in rows.items()} for section, rows in _column(s).items()}
+        for s in sources
+    ]
     sections = []
     for section in columns[0]:
         keys = dict.fromkeys(key for column in columns for key in column[section])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup
 
@@ -26,6 +26,7 @@ class Section:
         nav: as the navigation bar calls it; empty: as the heading does.
         by_protocol: whether it changes with the protocol; the heading then names the one that is shown.
         generic: whether the kit makes it from the scores of any suite, so that a run need not keep it.
+        place: ``evidence``, or ``method`` for what says how the numbers came about: it follows all evidence.
     """
 
     title: str
@@ -34,6 +35,7 @@ class Section:
     nav: str = ""
     by_protocol: bool = True
     generic: bool = False
+    place: Literal["evidence", "method"] = "evidence"
 
 
 def table_section(
@@ -43,6 +45,7 @@ def table_section(
     *,
     note: str = "",
     by_protocol: bool = False,
+    place: Literal["evidence", "method"] = "evidence",
 ) -> Section:
     """A section with one table of words and numbers.
 
@@ -52,6 +55,7 @@ def table_section(
         rows: shape (rows, columns), as text, which is escaped here.
         note: below the table.
         by_protocol: whether the numbers are those of one protocol.
+        place: of the section.
 
     Raises:
         ValueError: a row with another number of cells than there are columns.
@@ -72,7 +76,7 @@ def table_section(
     if note:
         body += Markup('<p class="small">{}</p>').format(note)
     anchor = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "table"
-    return Section(title=title, id=f"own-{anchor}", body=body, by_protocol=by_protocol)
+    return Section(title=title, id=f"own-{anchor}", body=body, by_protocol=by_protocol, place=place)
 
 
 def store_sections(run: Run, sections: Sequence[Section]) -> None:
@@ -99,6 +103,7 @@ def section_records(sections: Sequence[Section]) -> list[dict[str, Any]]:
             "nav": s.nav,
             "by_protocol": s.by_protocol,
             "generic": s.generic,
+            "place": s.place,
         }
         for s in sections
     ]
@@ -124,6 +129,7 @@ def stored_sections(run: Run) -> list[Section] | None:
                 nav=str(record.get("nav", "")),
                 by_protocol=bool(record.get("by_protocol", True)),
                 generic=bool(record.get("generic", False)),
+                place="method" if record.get("place") == "method" else "evidence",
             )
             for record in records
         ]

@@ -20,12 +20,14 @@ from verism.files import csv_text
 from verism.records import Score
 from verism.report_kit import words
 from verism.report_kit.adjustments import adjusted_by, kinds_of
-from verism.report_kit.evidence import Evidence, Key, shares_page, union
+from verism.report_kit.evidence import Evidence, Key, Tested, shares_page, union
+from verism.report_kit.plots import LEVEL
 from verism.report_kit.words import UNDEFINED
 from verism.specs import Layout, Presentation
 from verism.store import Run, score_records
 
 __all__ = [
+    "COMPANIONS",
     "MEAN",
     "Cell",
     "Columns",
@@ -33,20 +35,28 @@ __all__ = [
     "ProtocolRow",
     "ScoreRow",
     "columns_of",
+    "companion_of",
     "csv_table",
     "in_first_table",
     "json_report",
     "judge_errors",
+    "latex",
+    "latex_table",
     "markdown_table",
     "protocol_rows",
     "score_rows",
+    "sharing",
     "terminal_table",
+    "tested_words",
 ]
 
 MEAN = "mean"  # name of the column of the mean
+# By end of a metric's name, what it says of the metric without it: written beside that, not in rows of their own.
+COMPANIONS = {"_by_chance": "by chance", "_debiased": "debiased", "_p_value": "p"}
 ROWS_NOTE = (
     "Value, 95 % interval and, in brackets, how many answers it rests on. More, in detail: verism report RUN, or --csv."
 )
+ROWS_CAPTION = "Value, 95 % interval and, in brackets, number of answers."
 JUDGE_METRICS = ("judge_false_accept", "judge_false_reject", "true_accuracy")
 
 
@@ -62,6 +72,8 @@ class Cell:
         beside: further numbers about it, in words.
         adjusted: the same with the judge's error taken out: by which truth, value, interval.
         marks: numbers of the reasons why it cannot be held against the first run's (``Evidence.reasons``).
+        tested: its difference to the first run's and the p-value, in words; empty where they were not compared.
+        differs: whether that p-value is below 0.05.
     """
 
     value: str = UNDEFINED
@@ -70,6 +82,8 @@ class Cell:
     beside: str = ""
     adjusted: tuple[tuple[str, str, str], ...] = ()
     marks: tuple[int, ...] = ()
+    tested: str = ""
+    differs: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +130,24 @@ def cell_of(evidence: Evidence, run: int, score: Score | None, beside: str = "",
         beside=beside,
         adjusted=tuple((s.adjusted, words.minus(words.value(s)), words.minus(words.interval(s))) for s in freed),
         marks=evidence.marks(run, score),
+        tested=tested_words(evidence.tested(run, score)),
+        differs=(test := evidence.tested(run, score)) is not None and test.p < LEVEL,
     )
+
+
+def tested_words(test: Tested | None) -> str:
+    """A difference to the baseline and its p-value in words: ``+3.1 [0.2, 6.0], p = 0.038``; empty for none.
+
+    Args:
+        test: the comparison.
+    """
+    if test is None or math.isnan(test.difference):
+        return ""
+    ends = [words.signed(end, test.unit) for end in (test.ci_low, test.ci_high) if not math.isnan(end)]
+    p = words.number(test.p, "p")
+    told = "" if math.isnan(test.p) else f"p {p}" if p.startswith("<") else f"p = {p}"
+    interval = f" [{', '.join(ends)}]" if ends else ""
+    return ", ".join(filter(None, (words.signed(test.difference, test.unit) + interval, told)))
 
 
 def score_rows(
@@ -230,10 +261,28 @@ def protocol_rows(evidence: Evidence, chosen: Callable[[Score], bool]) -> list[P
     return rows
 
 
-def in_first_table(layout: Layout, score: Score) -> bool:
-    """Whether a suite's first table has a score."""
+def companion_of(evidence: Evidence, score: Score) -> str:
+    """Name of the metric beside whose value a score is written, if these runs have it; empty for most.
+
+    Args:
+        evidence: what the report is made of.
+        score: any score.
+    """
+    metric = next((score.metric.removesuffix(end) for end in COMPANIONS if score.metric.endswith(end)), "")
+    return metric if metric and any(s.metric == metric for members in evidence.scores for s in members) else ""
+
+
+def in_first_table(presentation: Presentation, score: Score) -> bool:
+    """Whether a suite's first table in text has a score.
+
+    Args:
+        presentation: what the suite says of itself.
+        score: a score of a run of it.
+    """
+    layout = presentation.layout
     if not layout.rows:
-        return not set(score.group) & set(layout.detail)
+        headline = {spec.name + end for spec in presentation.metrics if spec.headline for end in ("", *COMPANIONS)}
+        return not set(score.group) & set(layout.detail) and (not headline or score.metric in headline)
     return any(
         score.metric == row.metric
         and set(score.group) == set(row.facets)
@@ -426,23 +475,26 @@ def _mark_notes(evidence: Evidence, body: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _metric_rows(evidence: Evidence, protocol: str) -> tuple[list[str], list[list[str]]]:
+def _metric_rows(evidence: Evidence, protocol: str, *, full: bool = False) -> tuple[list[str], list[list[str]]]:
     """Header and body of a row for each metric and group; adjusted numbers have a row of their own below."""
     names = evidence.vocabulary
     columns = [
         {
             (names.key_of(s), s.adjusted): s
             for s in members
-            if s.protocol == protocol and in_first_table(evidence.presentations[n].layout, s)
+            if s.protocol == protocol
+            and (not names.is_detail(s) if full else in_first_table(evidence.presentations[n], s))
         }
         for n, members in enumerate(evidence.every)
     ]
+    if not full and not any(columns):  # none of the headline metrics was measured
+        return _metric_rows(evidence, protocol, full=True)
     order = names.by_metric(key for column in columns for key, _ in column)
     listed = [row.metric for p in evidence.presentations for row in p.layout.rows]
     order.sort(key=lambda key: listed.index(key[0]) if key[0] in listed else len(listed))
     kinds = ["", *sorted({kind for column in columns for _, kind in column if kind})]
     keys = [(key, kind) for key in order for kind in kinds if any((key, kind) in column for column in columns)]
-    if not keys:
+    if not keys and any(evidence.every):
         raise UsageError(f"these runs have no scores under the protocol {protocol}")
     body = []
     for key, kind in keys:
@@ -549,6 +601,84 @@ def terminal_table(
     lines = [line(rows[0]), "  ".join("-" * width for width in widths), *map(line, rows[1:])]
     lines += [_encodable(text, encoding) for text in (note, *_mark_notes(evidence, body))]
     return "\n".join(lines) + "\n"
+
+
+def latex_table(runs: Sequence[Run], presentations: Sequence[Presentation] | None = None, *, protocol: str = "") -> str:
+    """The first table in LaTeX, with the rules of the package booktabs, intervals, numbers of images, and a caption.
+
+    Args:
+        runs: scored runs of one suite.
+        presentations: of the suite of each run; None: as the runs keep them.
+        protocol: of the scores; empty for the one to compare models with.
+
+    Raises:
+        UsageError: no runs, runs of suites that have no table in common, or an unknown protocol.
+        VerismError: a run has no scores yet.
+    """
+    evidence, chosen = _text_evidence(runs, presentations, protocol)
+    header, body, n_words, note = _text_table(evidence, chosen)
+    label = re.sub(r"[^a-z0-9]+", "-", "-".join(union([p.info.name] for p in evidence.presentations)).lower())
+    caption = " ".join([note.replace(ROWS_NOTE, ROWS_CAPTION), *_mark_notes(evidence, body)])
+    lines = [
+        "% \\usepackage{booktabs}",
+        "\\begin{table}[t]",
+        "  \\centering",
+        f"  \\caption{{{latex(caption)}}}",
+        f"  \\label{{tab:{label}}}",
+        f"  \\begin{{tabular}}{{{'l' * n_words}{'r' * (len(header) - n_words)}}}",
+        "    \\toprule",
+        f"    {' & '.join(map(latex, header))} \\\\",
+        "    \\midrule",
+        *(f"    {' & '.join(map(latex, row))} \\\\" for row in body),
+        "    \\bottomrule",
+        "  \\end{tabular}",
+        "\\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    UNDEFINED: "--",
+    "−": "$-$",
+    "\u00a0": "~",
+} | {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+def latex(text: str) -> str:
+    r"""Text as LaTeX that sets it as it is: ``a_b`` becomes ``a\_b``.
+
+    A bracket or a star at its beginning would be taken for an option of the line above; braces before it prevent that.
+
+    Args:
+        text: on one line.
+    """
+    plain = " ".join(_printable(text).split())
+    escaped = "".join(LATEX.get(character, character) for character in plain)
+    return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped
+
+
+def sharing(presentations: Sequence[Presentation]) -> list[list[int]]:
+    """Positions of runs, those that belong into one table together.
+
+    Args:
+        presentations: of the suite of each run.
+    """
+    groups: list[list[int]] = []
+    for number, presentation in enumerate(presentations):
+        for group in groups:
+            if shares_page([presentations[group[0]], presentation]):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return groups
 
 
 def _printable(text: str) -> str:

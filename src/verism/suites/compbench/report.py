@@ -30,7 +30,9 @@ def compbench_sections(evidence: Evidence) -> Sequence[Section]:
         filters={"category": ("category",), "relation": ("relation",)}, labels=_labels, threshold=_threshold
     )
     rows = [list(row) for row in CATEGORY_RULES]
-    rules = table_section("What each category is scored by", ["category", "rule", "judge as published"], rows)
+    rules = table_section(
+        "What each category is scored by", ["category", "rule", "judge as published"], rows, place="method"
+    )
     results, *others = generic_sections(evidence, gallery=gallery)
     return [results, rules, *others]
 

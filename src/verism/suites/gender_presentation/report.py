@@ -15,7 +15,7 @@ from markupsafe import Markup
 from verism.records import Score
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.figures import FigureByProtocol, figure, part
-from verism.report_kit.generic import ResultSettings, protocol_section, results_section
+from verism.report_kit.generic import ResultSettings, method_section, protocol_section, results_section
 from verism.report_kit.maps import group_map
 from verism.report_kit.plots import LEVEL, Bar, CentredAxis, centred_axis, diverging_bars, group_dots
 from verism.report_kit.section import Section
@@ -63,6 +63,15 @@ def presentation_sections(evidence: Evidence) -> Sequence[Section]:
         _judges(evidence, vectors),
         gallery,
         protocol_section(evidence, _is_result),
+        method_section(
+            evidence,
+            part(
+                evidence,
+                "estimators.html.j2",
+                package=__package__,
+                estimators=[(e, ESTIMATORS.get(e, ""), EXPLAINED.get(e, "")) for e in estimators],
+            ),
+        ),
     )
     return [section for section in estimate if section is not None]
 
@@ -79,12 +88,6 @@ def _results(evidence: Evidence, vectors: Sequence[_Vectors], estimators: Sequen
             order=lambda key: estimators.index(e) if (e := str(dict(key[1]).get("estimator"))) in estimators else -1,
             note=NOTE.format(terms=f" with {terms}" if terms else ""),
             more=part(evidence, "score_figures.html.j2", package=__package__, figures=figures),
-            reading=part(
-                evidence,
-                "estimators.html.j2",
-                package=__package__,
-                estimators=[(e, ESTIMATORS.get(e, ""), EXPLAINED.get(e, "")) for e in estimators],
-            ),
         ),
     )
 

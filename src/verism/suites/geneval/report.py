@@ -29,7 +29,9 @@ def geneval_sections(evidence: Evidence) -> Sequence[Section]:
         labels=_labels,
         threshold=_threshold,
     )
-    rules = table_section("What makes an image right", ["task", "rule"], [list(row) for row in TASK_RULES])
+    rules = table_section(
+        "What makes an image right", ["task", "rule"], [list(row) for row in TASK_RULES], place="method"
+    )
     results, *others = generic_sections(evidence, gallery=gallery)
     return [results, rules, *others]
 

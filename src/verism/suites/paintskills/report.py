@@ -14,6 +14,7 @@ from verism.report_kit.generic import (
     ResultSettings,
     breakdown_section,
     judge_section,
+    method_section,
     protocol_section,
     results_section,
 )
@@ -70,12 +71,13 @@ def paintskills_sections(evidence: Evidence) -> Sequence[Section]:
     ]
     reading = part(evidence, "rules.html.j2", package=__package__, rules=rules)
     result = (
-        results_section(evidence, ResultSettings(bound=BOUND, reading=reading)),
+        results_section(evidence, ResultSettings(bound=BOUND)),
         _parts(evidence, table),
         breakdown_section(evidence),
         judge_section(evidence),
         image_gallery(evidence, GallerySettings(filters=FILTERS, threshold=_threshold)),
         protocol_section(evidence),
+        method_section(evidence, reading),
     )
     return [section for section in result if section is not None]
 

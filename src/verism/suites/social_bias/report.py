@@ -14,7 +14,7 @@ from verism.records import Score
 from verism.report_kit import words
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.figures import part
-from verism.report_kit.generic import protocol_section
+from verism.report_kit.generic import method_section, protocol_section
 from verism.report_kit.plots import LEVEL
 from verism.report_kit.section import Section
 from verism.report_kit.tables import Cell, cell_of, in_first_table, score_rows
@@ -37,6 +37,7 @@ from verism.suites.social_bias.report_sections import (
 __all__ = ["bias_sections"]
 
 BETWEEN = " - "
+FEW_CLASSES = 6  # an axis with fewer has the share of each in the first table
 DEVIATIONS = (
     "mad",
     "mad_expected",
@@ -91,37 +92,38 @@ def bias_sections(evidence: Evidence) -> Sequence[Section]:
     changes = _changes(page)
     intro = part(evidence, "changes.html.j2", package=__package__, changes=changes)
     result = (
-        _results(page, decisions, facts),
+        _results(page, facts),
         _deviation(page, facts),
         _distributions(page, facts),
         _descriptors(page, facts),
         _clothes(page, facts),
         _intersections(page),
         _judged(page),
+        _coverage(page, decisions, facts),
         bias_gallery(evidence, bias, decisions, warnings),
         protocol_section(evidence, lambda s: _in_short_table(evidence, s), intro=intro),
+        method_section(evidence, _part(page, "reading.html.j2", **facts)),
     )
     return [section for section in result if section is not None]
 
 
 def _in_short_table(evidence: Evidence, score: Score) -> bool:
-    return any(in_first_table(p.layout, score) for p in evidence.presentations)
+    return any(in_first_table(p, score) for p in evidence.presentations)
 
 
 def _part(page: Page, template: str, **values: Any) -> Any:
     return part(page.evidence, template, package=__package__, **values)
 
 
-def _results(page: Page, decisions: Sequence[Any], facts: dict[str, Any]) -> Section:
-    body = _part(
-        page,
-        "overview.html.j2",
-        coverage=coverage_rows(page.evidence, page.bias, decisions),
-        judges=_judges(page),
-        means=_mean_rows(page),
-        **facts,
-    )
-    return Section(title="What was measured, of what, by whom", id="results", nav="Results", body=body)
+def _results(page: Page, facts: dict[str, Any]) -> Section:
+    body = _part(page, "overview.html.j2", judges=_judges(page), means=_mean_rows(page), **facts)
+    return Section(title="Results", id="results", body=body)
+
+
+def _coverage(page: Page, decisions: Sequence[Any], facts: dict[str, Any]) -> Section:
+    rows = coverage_rows(page.evidence, page.bias, decisions)
+    body = _part(page, "coverage.html.j2", coverage=rows, **facts)
+    return Section(title="How many images each number rests on", id="coverage", nav="Coverage", body=body)
 
 
 def _deviation(page: Page, facts: dict[str, Any]) -> Section:
@@ -244,16 +246,17 @@ def _extremes(metric: str, k: int) -> tuple[str, str]:
 
 
 def _mean_rows(page: Page) -> dict[str, list[dict[str, Any]]]:
-    """The short table of means; of axes without one and with few classes, the shares of these."""
+    """The short table: shares of classes where an axis has few of them, and means."""
     bias = page.bias
     results: dict[str, list[dict[str, Any]]] = {}
     for protocol in page.evidence.protocols:
         rows = results[protocol] = []
         for axis in page.axes:
-            groups: list[tuple[str, dict[str, str]]] = [("axis_mean", {"axis": axis})]
             classes = union(b.classes(axis) for b in bias)
-            if axis != TONE and len(classes) < 6 and not any(b.get("axis_mean", protocol, axis=axis) for b in bias):
-                groups += [("class_share", {"axis": axis, "class": name}) for name in classes]
+            groups: list[tuple[str, dict[str, str]]] = []
+            if axis != TONE and len(classes) < FEW_CLASSES:
+                groups = [("class_share", {"axis": axis, "class": name}) for name in classes]
+            groups.append(("axis_mean", {"axis": axis}))
             for metric, group in groups:
                 scores = [b.find(metric, protocol, group) for b in bias]
                 one = next((s for s in scores if s is not None), None)

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from verism.metrics.colour import MONK_RGB
 from verism.records import Score
 from verism.report_kit.plots import Axis
-from verism.report_kit.svg import cut, line, svg, text, trimmed
+from verism.report_kit.svg import trimmed
 from verism.report_kit.words import UNDEFINED, cell, interval, number
 
 __all__ = ["even_band", "mad_axis", "mean_axis", "monk_hex", "tone_bars"]
@@ -81,52 +81,64 @@ def tone_bars(
         label: what the figure shows, for screen readers.
         title: above the bars.
     """
-    left, pitch, high, head = 34.0, 36.0, 150.0, 30.0
-    wide = TONES * pitch
+    high, head = 150.0, 16.0
     bottom = head + high
 
     def y_of(share: float) -> float:
         return bottom - high * min(max(share / top, 0.0), 1.0)
 
-    parts = [text(left, 13, cut(title, wide, 12.5), "head")]
+    def level(share: float, css: str) -> str:
+        y = trimmed(y_of(share))
+        return f'<line class="{css}" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
+
+    def upright(at: str, score: Score, css: str, shift: int = 0) -> str:
+        ends = f'y1="{trimmed(y_of(score.ci_low))}" y2="{trimmed(y_of(score.ci_high))}"'
+        return f'<line class="{css}" x1="{at}" x2="{at}" {ends} transform="translate({shift} 0)"/>'
+
+    def word(at: str, y: float, written: str, css: str, anchor: str = "middle", shift: int = 0) -> str:
+        moved = f' dx="{shift}"' if shift else ""
+        return f'<text class="{css}" x="{at}" y="{trimmed(y)}"{moved} text-anchor="{anchor}">{escape(written)}</text>'
+
+    parts = []
     step = next(s for s in (0.05, 0.1, 0.2, 0.25) if top / s <= 5.01)
     for k in range(int(top / step + 1e-9) + 1):
-        y = y_of(k * step)
-        parts.append(line(left, y, left + wide, y, "axis" if k == 0 else "rule"))
-        parts.append(text(left - 5, y + 4, f"{100 * k * step:.0f}", "tick", "end"))
+        parts.append(level(k * step, "axis" if k == 0 else "rule"))
+        parts.append(word("0", y_of(k * step) + 4, f"{100 * k * step:.0f}", "tick", "end", -6))
     for k, score in enumerate(shares):
-        x, tone = left + (k + 0.5) * pitch, k + 1
+        at, tone = f"{(k + 0.5) * 100 / TONES:g}%", k + 1
         colour = monk_hex(tone)
         description = f"tone {tone}: {UNDEFINED if score is None else cell(score)} %"
         drawn = ""
         if score is not None and not math.isnan(score.value):
             y = y_of(score.value)
             drawn += (
-                f'<rect class="monk" fill="{colour}" x="{trimmed(x - 13)}" y="{trimmed(y)}" width="26" '
-                f'height="{trimmed(max(bottom - y, 0.8))}"/>'
+                f'<rect class="monk" fill="{colour}" x="{at}" y="{trimmed(y)}" width="22" '
+                f'height="{trimmed(max(bottom - y, 0.8))}" transform="translate(-11 0)"/>'
             )
             edge = y
             if interval(score):
-                drawn += line(x, y_of(score.ci_low), x, y_of(score.ci_high), "halo")
-                drawn += line(x, y_of(score.ci_low), x, y_of(score.ci_high), "whisker")
+                drawn += upright(at, score, "halo") + upright(at, score, "whisker")
                 edge = y_of(score.ci_high)
-            drawn += text(x, max(edge - 5, head - 2), number(score.value, score.unit), "tick over", "middle")
+            drawn += word(at, edge - 5, number(score.value, score.unit), "tick over")
         else:
-            drawn += text(x, bottom - 6, UNDEFINED, "none", "middle")
+            drawn += word(at, bottom - 6, UNDEFINED, "none")
         freed = adjusted[k] if k < len(adjusted) else None
         if freed is not None and not math.isnan(freed.value):
             description += f"; judge's error taken out: {cell(freed)} %"
             if interval(freed):
-                drawn += line(x + 9, y_of(freed.ci_low), x + 9, y_of(freed.ci_high), "thin")
-            at = y_of(freed.value)
-            drawn += f'<path class="diamond" d="M{trimmed(x + 9)} {trimmed(at - 5)}l5 5l-5 5l-5 -5z"/>'
+                drawn += upright(at, freed, "thin", 8)
+            drawn += (
+                f'<svg x="{at}" y="{trimmed(y_of(freed.value))}" overflow="visible">'
+                '<path class="diamond" d="M8 -5l5 5l-5 5l-5 -5z"/></svg>'
+            )
         drawn += (
-            f'<rect class="monk" fill="{colour}" x="{trimmed(x - 13)}" y="{trimmed(bottom + 5)}" width="26" '
-            f'height="9" rx="2"/>' + text(x, bottom + 28, str(tone), "tick", "middle")
+            f'<rect class="monk" fill="{colour}" x="{at}" y="{trimmed(bottom + 5)}" width="22" height="9" rx="2" '
+            f'transform="translate(-11 0)"/>' + word(at, bottom + 28, str(tone), "tick")
         )
         parts.append(f"<g>{drawn}<title>{escape(description)}</title></g>")
-    y = y_of(1 / TONES)
-    parts.append(line(left, y, left + wide, y, "ref"))
-    parts.append(text(left + wide + 4, y + 4, "even", "tick"))
-    parts.append(text(left + wide / 2, bottom + 44, "tone on the Monk scale, 1 lightest; per cent", "tick", "middle"))
-    return svg(left + wide + 36, bottom + 50, label, parts, "bars tones")
+    parts.append(level(1 / TONES, "ref") + word("100%", y_of(1 / TONES) + 4, "even", "tick", "start", 5))
+    parts.append(word("50%", bottom + 45, "tone on the Monk scale, 1 lightest; per cent", "tick"))
+    drawing = Markup(f'<svg aria-hidden="true" width="100%" height="{trimmed(bottom + 50)}">{"".join(parts)}</svg>')
+    return Markup('<div class="tones" role="group" aria-label="{}"><p class="head">{}</p>{}</div>').format(
+        label, title, drawing
+    )

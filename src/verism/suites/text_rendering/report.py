@@ -34,7 +34,7 @@ def text_sections(evidence: Evidence) -> Sequence[Section]:
 
 def _rules(evidence: Evidence) -> Section:
     values = [[name, meaning, *(_value(run, name) for run in evidence.runs)] for name, meaning in RULES]
-    return table_section("What counts under revised", ["rule", "meaning", *evidence.names], values)
+    return table_section("What counts under revised", ["rule", "meaning", *evidence.names], values, place="method")
 
 
 def _value(run: Run, name: str) -> str:
