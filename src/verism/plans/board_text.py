@@ -7,13 +7,10 @@ import re
 
 from verism.plans.board import Board, Cell, Column
 from verism.report_kit import words
+from verism.report_kit.tables import latex
 from verism.statistics.intervals import Interval
 
 __all__ = ["latex_board", "markdown_board"]
-
-LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    c: f"\\{c}" for c in "&%$#_{}"
-}
 
 
 def cell_words(cell: Cell) -> tuple[str, str, str]:
@@ -102,15 +99,11 @@ def latex_board(board: Board) -> str:
     Args:
         board: the board.
     """
-
-    def escaped(text: str) -> str:
-        return "".join(LATEX.get(c, c) for c in text).replace("–", "--").replace("−", "$-$")
-
     lines = [
         "% needs \\usepackage{booktabs}",
         r"\begin{tabular}{l" + "r" * len(board.columns) + "}",
         r"\toprule",
-        "model & " + " & ".join(escaped(_head(c)) for c in board.columns) + r" \\",
+        "model & " + " & ".join(latex(_head(c)) for c in board.columns) + r" \\",
         r"\midrule",
     ]
     references = False
@@ -122,11 +115,11 @@ def latex_board(board: Board) -> str:
         for column in board.columns:
             cell = row.cells[column.key]
             value, interval, ranks = cell_words(cell)
-            text = rf"\textbf{{{escaped(value)}}}" if cell.best else escaped(value)
-            text += rf" {{\scriptsize {escaped(interval)}}}" if interval else ""
-            text += rf" {{\scriptsize rank {escaped(ranks)}}}" if ranks else ""
+            text = rf"\textbf{{{latex(value)}}}" if cell.best else latex(value)
+            text += rf" {{\scriptsize {latex(interval)}}}" if interval else ""
+            text += rf" {{\scriptsize rank {latex(ranks)}}}" if ranks else ""
             cells.append(text + (r"$^{*}$" if cell.reasons else ""))
-        lines.append(f"{escaped(row.name)} & " + " & ".join(cells) + r" \\")
+        lines.append(f"{latex(row.name)} & " + " & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", f"% {_legend(board)}"]
     if any(cell.reasons for row in board.rows for cell in row.cells.values()):
         lines.append("% * not ranked against every other model, as they may not be compared:")

@@ -75,7 +75,7 @@ def environment(package: str = "verism.report_kit") -> Environment:
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    from verism.report_kit.tables import tested_words
+    from verism.report_kit.tables import difference_words
 
     packages = dict.fromkeys([package, "verism.report_kit"])
     made = Environment(
@@ -87,7 +87,7 @@ def environment(package: str = "verism.report_kit") -> Environment:
     )
     made.filters |= {
         "code": with_code,
-        "tested": tested_words,
+        "tested": difference_words,
         "percent": words.percent,
         "interval": lambda score: words.minus(words.interval(score)),
         "value": lambda score: words.minus(words.value(score)),

@@ -37,6 +37,7 @@ __all__ = [
     "columns_of",
     "companion_of",
     "csv_table",
+    "difference_words",
     "in_first_table",
     "json_report",
     "judge_errors",
@@ -47,7 +48,6 @@ __all__ = [
     "score_rows",
     "sharing",
     "terminal_table",
-    "tested_words",
 ]
 
 MEAN = "mean"  # name of the column of the mean
@@ -130,12 +130,12 @@ def cell_of(evidence: Evidence, run: int, score: Score | None, beside: str = "",
         beside=beside,
         adjusted=tuple((s.adjusted, words.minus(words.value(s)), words.minus(words.interval(s))) for s in freed),
         marks=evidence.marks(run, score),
-        tested=tested_words(evidence.tested(run, score)),
+        tested=difference_words(evidence.tested(run, score)),
         differs=(test := evidence.tested(run, score)) is not None and test.p < LEVEL,
     )
 
 
-def tested_words(test: Tested | None) -> str:
+def difference_words(test: Tested | None) -> str:
     """A difference to the baseline and its p-value in words: ``+3.1 [0.2, 6.0], p = 0.038``; empty for none.
 
     Args:
