@@ -81,7 +81,7 @@ from verism.records import (
 from verism.registry import Context, ModelPool, Spec, make_generator, make_judge
 from verism.renames import protocol_name
 from verism.report_kit.curves import numbered
-from verism.report_kit.evidence import Of, Tested
+from verism.report_kit.evidence import Of, RunDifference
 from verism.report_kit.overview import write_overview
 from verism.report_kit.page import write_report
 from verism.report_kit.tables import sharing
@@ -2138,9 +2138,9 @@ def _write_part(runs: Sequence[Run], out: Path, *, tests: bool, parent: str = ""
     )
 
 
-def _tests(runs: Sequence[Run]) -> dict[Of, Tested]:
+def _tests(runs: Sequence[Run]) -> dict[Of, RunDifference]:
     """Numbers of all runs but the first against those of the first, as far as they may be compared."""
-    found: dict[Of, Tested] = {}
+    found: dict[Of, RunDifference] = {}
     for number, run in enumerate(runs[1:], 1):
         try:
             rows = compare(runs[0], run, all_protocols=True, anyway=True)
@@ -2149,7 +2149,7 @@ def _tests(runs: Sequence[Run]) -> dict[Of, Tested]:
         for row in rows:
             if not row.reasons:
                 key = (number, row.metric, row.protocol, frozenset(row.group.items()), row.adjusted)
-                found[key] = Tested(
+                found[key] = RunDifference(
                     difference=row.difference,
                     ci_low=row.ci_low,
                     ci_high=row.ci_high,

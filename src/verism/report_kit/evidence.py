@@ -24,7 +24,7 @@ __all__ = [
     "Key",
     "Lookup",
     "Of",
-    "Tested",
+    "RunDifference",
     "Vocabulary",
     "presented",
     "run_names",
@@ -253,7 +253,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tested:
+class RunDifference:
     """A number of a run against the same of the baseline.
 
     Attributes:
@@ -298,7 +298,7 @@ class Evidence:
     gallery: int = 120
     embed_pixels: int = 256
     cards: Sequence[JudgeCard] = ()
-    tests: Mapping[Of, Tested] = field(default_factory=dict)
+    tests: Mapping[Of, RunDifference] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -308,7 +308,7 @@ class Evidence:
         gallery: int = 120,
         embed_pixels: int = 256,
         cards: Sequence[JudgeCard] = (),
-        tests: Mapping[Of, Tested] | None = None,
+        tests: Mapping[Of, RunDifference] | None = None,
     ) -> Evidence:
         """The evidence of some runs.
 
@@ -494,7 +494,7 @@ class Evidence:
         """
         return self.local.without_folders(str(text))
 
-    def tested(self, run: int, score: Score | None) -> Tested | None:
+    def tested(self, run: int, score: Score | None) -> RunDifference | None:
         """A score against the same of the baseline; None of the baseline itself, and where nothing was compared.
 
         Args:

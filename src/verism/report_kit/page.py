@@ -27,7 +27,7 @@ from verism.records import Score
 from verism.report_kit import tables
 from verism.report_kit.adjustments import adjusted_rows
 from verism.report_kit.curves import curve_section
-from verism.report_kit.evidence import Evidence, Of, Tested, scoring_answers, shares_page, union
+from verism.report_kit.evidence import Evidence, Of, RunDifference, scoring_answers, shares_page, union
 from verism.report_kit.figures import environment
 from verism.report_kit.generic import generic_sections, method_section
 from verism.report_kit.judges import judge_panels
@@ -75,7 +75,7 @@ def write_report(
     gallery: int = 120,
     embed_pixels: int = 256,
     cards: Sequence[JudgeCard] = (),
-    tests: Mapping[Of, Tested] | None = None,
+    tests: Mapping[Of, RunDifference] | None = None,
     parent: str = "",
 ) -> Path:
     """Write the report of one run, or of several side by side.

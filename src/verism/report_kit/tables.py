@@ -20,7 +20,7 @@ from verism.files import csv_text
 from verism.records import Score
 from verism.report_kit import words
 from verism.report_kit.adjustments import adjusted_by, kinds_of
-from verism.report_kit.evidence import Evidence, Key, Tested, shares_page, union
+from verism.report_kit.evidence import Evidence, Key, RunDifference, shares_page, union
 from verism.report_kit.plots import LEVEL
 from verism.report_kit.words import UNDEFINED
 from verism.specs import Layout, Presentation
@@ -135,7 +135,7 @@ def cell_of(evidence: Evidence, run: int, score: Score | None, beside: str = "",
     )
 
 
-def difference_words(test: Tested | None) -> str:
+def difference_words(test: RunDifference | None) -> str:
     """A difference to the baseline and its p-value in words: ``+3.1 [0.2, 6.0], p = 0.038``; empty for none.
 
     Args:
