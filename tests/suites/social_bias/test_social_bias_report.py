@@ -291,9 +291,9 @@ def test_coverage_is_of_the_prompts_that_an_axis_is_of(tmp_path):
 def test_nobody_looked(tmp_path):
     run = make_run(tmp_path / "blind", scores=[], judges={})
     run.write_verdicts(frame("verdicts", []))
-    answer = text_of(report([run], tmp_path / "r.html"), "results")
-    assert "No judge observed" in answer
-    assert "asked for 6" in answer
+    page = report([run], tmp_path / "r.html")
+    assert "No judge observed" in text_of(page, "results")
+    assert "asked for 6" in text_of(page, "coverage")
 
 
 # --------------------------------------------------------------------------------------------------------------- judges
@@ -539,8 +539,9 @@ def test_a_run_of_the_suite_with_a_perfect_judge(tmp_path):
     page = report([run], tmp_path / "r.html", gallery=6)
     answer = text_of(page, "results")
     assert "the ground truth of the generator, which does not err" in answer
-    assert "asked for 12 there 12 100.0 % person : perceived 12 100.0 %" in answer
-    assert "gender : usable of person prompts 4 100.0 %" in answer
+    coverage = text_of(page, "coverage")
+    assert "asked for 12 there 12 100.0 % person : perceived 12 100.0 %" in coverage
+    assert "gender : usable of person prompts 4 100.0 %" in coverage
     mean = next(
         s for s in run.scores() if s.metric == "axis_mean" and s.group == {"axis": "tone"} and s.protocol == "revised"
     )

@@ -123,11 +123,11 @@
   const text = (cell) => (cell.querySelector(".value") ?? cell).textContent.trim();
   const number = (words) => {
     const found = words.replaceAll("−", "-").replace(/^p |[,<%+]/g, "").match(/^-?\d+(\.\d+)?/);
-    return found ? Number(found[0]) : NaN;
+    return found ? Number(found[0]) : null;
   };
   const compare = (a, b) => {
     const [x, y] = [number(a), number(b)];
-    if (!Number.isNaN(x) && !Number.isNaN(y) && x !== y) return x - y;
+    if (x !== null && y !== null && x !== y) return x - y;
     return a.localeCompare(b, undefined, { numeric: true });
   };
   const undefinedText = (words) => words === "" || words === "–";
