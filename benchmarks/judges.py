@@ -124,8 +124,8 @@ PARTS = (
         judges=("builtin", SeesNothing()),
         limit=304,  # of each class of a task 38, so that one without any error is known to 91 %
         disturb="blur=2,jpeg=10,occlusion=0.25",
-        about="Scenes in pairs, one of each with a planted error. Who sees nothing rejects every wrong image: neither "
-        "rate alone says anything.",
+        about="Scenes in pairs, one of each with a planted error. A judge without detections rejects "
+        "every wrong image, so neither rate suffices alone.",
     ),
     Part(
         role="clip",
@@ -150,17 +150,16 @@ PARTS = (
 
 HEAD = """# What judges can be trusted with
 
-Every judge that comes with verism and needs no weights of others, on the [judge bench](judge-bench.md), beside
-baselines that do not look at the image. Made by `python benchmarks/judges.py --write` (seed {seed}, which nothing was
-trained or calibrated on, but which was looked at while the bench was made; the number of detectors' scenes was raised
-after a first look, so that a lower end above 90 % can be reached at all); sizes are small, so that intervals are wide.
-The same with your own judges and more images:
+The built-in judges, which need no external weights, on the [judge bench](judge-bench.md), beside baselines that ignore
+the image. Made by `python benchmarks/judges.py --write`. Nothing was trained or calibrated on seed {seed}, but its
+results were seen while the bench was developed, and the number of detector scenes was raised afterwards, so that a
+lower end above 90 % is possible. Samples are small and intervals wide. For your own judges and more images:
 
 ```
 {commands}
 ```
 
-Speeds differ from machine to machine; the command shows those of yours.
+The commands also print speeds.
 """
 
 
@@ -179,7 +178,7 @@ def page(boards: Sequence[tuple[Part, Board]]) -> str:
         text += f"\n## `{part.role}`\n\n{part.about}\n\n{bench_markdown(board, level=3, timing=False)}"
         notes = [f"* {judge.given}: {note}" for judge in board.judges for note in judge.notes]
         if notes:
-            text += "\nWhat they say themselves:\n\n" + "\n".join(notes) + "\n"
+            text += "\nRemarks of the judges:\n\n" + "\n".join(notes) + "\n"
     return text
 
 

@@ -124,7 +124,7 @@ def test_two_judges_are_tested_on_the_same_items():
     assert test.difference == pytest.approx(0.1)
     assert test.p_value == pytest.approx(2 * 0.5**12)  # exact McNemar: 12 of 12 discordant items
     assert test.low > 0
-    assert any("better is right more often than worse" in line for line in answers(board))
+    assert any("better is correct more often than worse" in line for line in answers(board))
 
 
 def test_p_values_of_judges_are_adjusted_together():
@@ -151,7 +151,7 @@ def test_a_judge_that_is_worse_for_a_group_is_found():
     assert (test.facet, test.worst) == ("tone", "10")
     assert test.p_adjusted < 0.01
     assert [g.value for g in board.groups] == ["1", "5", "10"]
-    assert any("not equally right for every tone" in line for line in answers(board))
+    assert any("not equally accurate for every tone" in line for line in answers(board))
 
 
 def test_p_values_of_equal_groups_are_not_too_small():
@@ -194,7 +194,7 @@ def test_words_say_first_what_can_be_trusted_and_count_what_is_unusable():
     text = bench_text(board)
     assert answers(board)[:2] == ["j can be trusted with count.", "j cannot be trusted with color."]
     assert text.index("can be trusted") < text.index("sensitivity  ")
-    assert "says nothing usable of 1 of 201 items" in text
+    assert "gives no usable answer for 1 of 201 items" in text
     assert bench_markdown(board).startswith("* j can be trusted with count")
     record = bench_record(board)
     assert record["tasks"][0]["sensitivity"]["value"] == 1.0

@@ -88,8 +88,8 @@ def answers(board: Board) -> list[str]:
         parts = []
         for trust, words in (
             ("trusted", "can be trusted with {}"),
-            ("open", "may be good enough, which more items would tell, at {}"),
-            ("correctable", "errs, and its card can take the error out, at {}"),
+            ("open", "may be good enough, pending more items, for {}"),
+            ("correctable", "errs, but can be adjusted by its card, for {}"),
             ("not trusted", "cannot be trusted with {}"),
         ):
             chosen: dict[str, list[str]] = {}
@@ -104,8 +104,8 @@ def answers(board: Board) -> list[str]:
         if silent:
             worst = max(silent, key=lambda r: r.n_unusable / r.n_items)
             lines.append(
-                f"{judge} says nothing usable of {sum(r.n_unusable for r in silent):,} of "
-                f"{sum(r.n_items for r in results):,} items, most at {_task(worst, suites)} "
+                f"{judge} gives no usable answer for {sum(r.n_unusable for r in silent):,} of "
+                f"{sum(r.n_items for r in results):,} items, mostly for {_task(worst, suites)} "
                 f"({100 * worst.n_unusable / worst.n_items:.0f} %)."
             )
     better: dict[tuple[str, str, str], list[str]] = {}
@@ -116,14 +116,15 @@ def answers(board: Board) -> list[str]:
             better.setdefault((first, second, test.suite), []).append(points)
     for (first, second, suite), tasks in better.items():
         where = f" on {suite}" if suites > 1 else ""
-        lines.append(f"{first} is right more often than {second}{where}, in points: {listed(tasks)}.")
+        lines.append(f"{first} is correct more often than {second}{where}, in points: {listed(tasks)}.")
     for group in board.group_tests:
         if group.p_adjusted <= ALPHA:
             rates = [g for g in board.groups if (g.judge, g.suite, g.facet) == (group.judge, group.suite, group.facet)]
             worst_rate = next(g for g in rates if g.value == group.worst)
             lines.append(
-                f"{group.judge} is not equally right for every {group.facet}: of {group.facet} {group.worst} in "
-                f"{rate(worst_rate.right, ends=False)} % where {100 * worst_rate.expected:.1f} % would be expected "
+                f"{group.judge} is not equally accurate for every {group.facet}: "
+                f"{rate(worst_rate.right, ends=False)} % for {group.facet} {group.worst}, where "
+                f"{100 * worst_rate.expected:.1f} % is expected "
                 f"({group.suite}, adjusted p "
                 f"{p_words(group.p_adjusted)})."
             )
@@ -144,7 +145,7 @@ RULE = (
 def bench_text(board: Board) -> str:
     """The board for a terminal."""
     lines = [
-        f"Judges of the role {board.role}, held against {truth_words(board.truth)}",
+        f"Judges of the role {board.role}, measured on {truth_words(board.truth)}",
         "",
         *answers(board),
         "",
@@ -204,7 +205,7 @@ def bench_markdown(board: Board, *, level: int = 2, timing: bool = True) -> str:
     lines += markdown_table(head, _rows(board))
     disturbed = [result for result in board.tasks if result.disturbance]
     if disturbed:
-        lines += ["", f"{mark} Disturbed images", "", "Share of items right, in per cent.", ""]
+        lines += ["", f"{mark} Disturbed images", "", "Share of correct items, in per cent.", ""]
         lines += markdown_table(*robustness_table(board))
     if board.group_tests:
         lines += ["", f"{mark} Groups", ""]
@@ -227,7 +228,7 @@ def bench_markdown(board: Board, *, level: int = 2, timing: bool = True) -> str:
             ],
         )
     if board.judge_tests:
-        lines += ["", f"{mark} Judges beside each other", ""]
+        lines += ["", f"{mark} Comparison of judges", ""]
         lines += markdown_table(
             ["suite", "task", "a", "b", "b less a, points", "p", "adjusted p"],
             [
@@ -246,7 +247,7 @@ def bench_markdown(board: Board, *, level: int = 2, timing: bool = True) -> str:
     if timing:
         lines += ["", f"{mark} Speed and cost", ""]
         lines += markdown_table(
-            ["judge", "speed", "images", "what it says"],
+            ["judge", "speed", "images", "remarks"],
             [[j.given, speed(j), f"{j.images:,}", "; ".join(j.notes) or "–"] for j in board.judges],
         )
     return "\n".join(lines) + "\n"

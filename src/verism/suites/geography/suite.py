@@ -184,7 +184,7 @@ class Geography(Suite):
             bool,
             Rules.approximate,
             metrics=OF_FEATURES,
-            help="Whether neighbours are searched in near cells alone: for large sets; each number has its error then, "
+            help="Search neighbours in nearby cells only, for large sets; each number then has an error, "
             "and no interval.",
         ),
         Rule("resampling_seed", int, 0, low=0, affects="scores", metrics=(), help="Seed of resampling."),

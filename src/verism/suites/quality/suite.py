@@ -161,7 +161,7 @@ class Quality(Suite):
             bool,
             False,
             metrics=MANIFOLD,
-            help="Whether neighbours are searched in near cells alone: for large sets; each number has its error then, "
+            help="Search neighbours in nearby cells only, for large sets; each number then has an error, "
             "and no interval.",
         ),
     )
