@@ -1054,7 +1054,7 @@ def _refuse_idle(suite: Suite, needs: Sequence[Need], named: Sequence[str]) -> N
     useful = [need.role for need in needs]
     if idle := [role for role in named if role not in useful]:
         raise UsageError(
-            f"{suite.name} has no use for {option_of(idle[0])} with these settings; it asks "
+            f"with these settings {suite.name} does not use {option_of(idle[0])}; it uses "
             f"{', '.join(map(option_of, useful))}"
         )
 

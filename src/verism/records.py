@@ -393,7 +393,9 @@ class DetectionNeed(Need):
     table: ClassVar[str] = "detections"
     role: ClassVar[str] = "detector"
     judges: ClassVar[str] = "detectors"
-    help: ClassVar[str] = "Detector of objects."
+    help: ClassVar[str] = (
+        "Object detector: builtin, transformers:ID_OR_PATH, open-vocabulary:ID_OR_PATH, results:FILE ..."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,7 +407,7 @@ class SegmentationNeed(Need):
     table: ClassVar[str] = "segments"
     role: ClassVar[str] = "segmenter"
     judges: ClassVar[str] = "segmenters"
-    help: ClassVar[str] = "Segmenter of objects: transformers:ID_OR_PATH, boxes:ID_OR_PATH, truth."
+    help: ClassVar[str] = "Object segmenter: transformers:ID_OR_PATH, boxes:ID_OR_PATH, truth."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -427,7 +429,7 @@ class FeatureNeed(Need):
     role: ClassVar[str] = "features"
     beside: ClassVar[tuple[str, ...]] = ("reference_features",)
     judges: ClassVar[str] = "image features"
-    help: ClassVar[str] = "Network that gives image features: inception:FILE, fid-inception:FILE, builtin ..."
+    help: ClassVar[str] = "Feature extractor (FID, KID, PRDC): inception:FILE, fid-inception:FILE, builtin ..."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -450,7 +452,7 @@ class EmbeddingNeed(Need):
     role: ClassVar[str] = "clip"
     beside: ClassVar[tuple[str, ...]] = ("text_embeddings", "region_embeddings")
     judges: ClassVar[str] = "image-text models"
-    help: ClassVar[str] = "Model that embeds images and texts: ID_OR_PATH, ViT-B/32, ViT-L/14."
+    help: ClassVar[str] = "CLIP model: ID_OR_PATH, ViT-B/32, ViT-L/14, builtin."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -460,7 +462,7 @@ class CaptionNeed(Need):
     table: ClassVar[str] = "captions"
     role: ClassVar[str] = "captioner"
     judges: ClassVar[str] = "captioners"
-    help: ClassVar[str] = "Model that describes images: transformers:ID, results:FILE."
+    help: ClassVar[str] = "Captioner: transformers:ID, results:FILE."
 
 
 Asks = Literal["present", "count", "color", "relation", "background", "all"]
@@ -599,7 +601,7 @@ class AnswerNeed(Need):
     role: ClassVar[str] = "vqa"
     beside: ClassVar[tuple[str, ...]] = ("token_probabilities", "answer_similarities")
     judges: ClassVar[str] = "VQA models"
-    help: ClassVar[str] = "Model that answers questions: ID_OR_PATH, openai:MODEL, results:FILE."
+    help: ClassVar[str] = "VQA model: ID_OR_PATH, openai:MODEL, results:FILE, builtin."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -637,7 +639,7 @@ class SkinToneNeed(Need):
     table: ClassVar[str] = "skin_tones"
     role: ClassVar[str] = "skin_tone"
     judges: ClassVar[str] = "judges of skin tone"
-    help: ClassVar[str] = "Judge of skin tone: builtin, cascade, onnx:FILE, fan, none."
+    help: ClassVar[str] = "Skin tone judge: builtin, cascade, onnx:FILE, fan, none."
 
 
 def option_of(role: str) -> str:

@@ -162,5 +162,5 @@ def test_what_was_left_out_is_said_and_judges_nobody_asks_are_refused(world, fin
     assert "note: not measured, as no judge was named: --features" in alone.stderr
     assert "consistency" in alone.stdout
     assert "precision" not in alone.stdout
-    with pytest.raises(UsageError, match="paintskills has no use for --clip with these settings; it asks --detector"):
+    with pytest.raises(UsageError, match="with these settings paintskills does not use --clip; it uses --detector"):
         verism("run", "paintskills", "--model", "oracle", "--limit", 3, "--clip", clip, "--out", tmp_path / "other")

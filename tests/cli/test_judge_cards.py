@@ -59,9 +59,9 @@ def test_from_a_run_to_a_card_to_revised_scores(run, tmp_path, scripted, in_proc
     assert code == 0, err
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "60 images for 60 prompts of paintskills" in page
-    assert "nobody has measured" not in page
+    assert "error rates of this judge have not been measured" not in page
     in_process("report", tmp_path / "second", "--gallery", "0", "--out", tmp_path / "without.html")
-    assert "nobody has measured" in (tmp_path / "without.html").read_text(encoding="utf-8")
+    assert "error rates of this judge have not been measured" in (tmp_path / "without.html").read_text(encoding="utf-8")
 
 
 def test_another_limit_than_the_cards_gives_no_revised_number(run, tmp_path, in_process):

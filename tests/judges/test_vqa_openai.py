@@ -330,7 +330,7 @@ def test_without_probabilities_the_reply_decides(service: Service, make: Any):
     row = judge.observe([A], AnswerNeed(questions={"a": (DOG,)}, weighed=True)).row(0, named=True)
     assert (row["value"], row["probability"]) == ("yes", None)
     assert "logprobs" not in service.bodies[0]
-    assert judge.summary()[-1] == "1 answers were to be weighed, but the service told no probabilities of them"
+    assert judge.summary()[-1] == "1 answers need probabilities, but the service returned none"
 
 
 @pytest.mark.parametrize(

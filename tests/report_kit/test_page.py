@@ -35,7 +35,7 @@ def test_headline_numbers_are_the_scores_under_every_protocol(make_run, tmp_path
     page = report(runs, tmp_path / "report.html")
     for protocol in PROTOCOLS:
         rows = headline_rows(page, protocol)
-        assert [row[0] for row in rows] == ["a", "b", "shuffled images (theory)"]
+        assert [row[0] for row in rows] == ["a", "b", "chance level (images shuffled)"]
         for row, run in zip(rows, runs):
             numbers = columns_of(evidence_of([run]))
             for column, cell in zip(("object", "count", "spatial", "color", "mean"), row[1:]):

@@ -87,7 +87,7 @@ def test_markdown_holds_every_headline_number_and_what_was_unusable(two):
     assert first.endswith("| 11 / 1 |")
     # A name is shown as it is: neither a further column nor markup.
     assert second.startswith(r"| b \| \<i\>x |")
-    assert shuffled.startswith("| shuffled images (theory) |")
+    assert shuffled.startswith("| chance level (images shuffled) |")
     assert "protocol revised" in text
     assert "protocol released" in tables.markdown_table(two, protocol="released")
 
@@ -96,7 +96,7 @@ def test_shuffled_mean_is_over_the_published_skills_only(two):
     # 3 prompts a skill: object, count and spatial are in the mean of the second version, colour is not.
     table = tables.columns_of(evidence_of(two))
     ((label, values),) = table.reference
-    assert label == "shuffled images (theory)"
+    assert label == "chance level (images shuffled)"
     assert table.mean_of == (("object", "count", "spatial"),) * 2
     assert values["mean"] == pytest.approx((values["object"] + values["count"] + values["spatial"]) / 3)
 
@@ -104,7 +104,7 @@ def test_shuffled_mean_is_over_the_published_skills_only(two):
 def test_runs_of_few_and_of_many_prompts_share_the_shuffled_row(make_run):
     runs = [make_run("a", skills=("object",), limit=4), make_run("b", skills=("object", "count"), limit=8)]
     ((label, values),) = tables.columns_of(evidence_of(runs)).reference
-    assert label == "shuffled images (theory)"
+    assert label == "chance level (images shuffled)"
     assert values == pytest.approx({"object": 1 / 15, "count": 1 / 60})
 
 
@@ -113,7 +113,7 @@ def test_runs_whose_chance_differs_get_a_shuffled_row_each(make_run):
     chance = "shuffled_expectation"
     runs[1].write_scores([replace(s, value=0.5) if s.metric == chance else s for s in runs[1].scores()])
     labels = [label for label, _ in tables.columns_of(evidence_of(runs)).reference]
-    assert labels == ["shuffled images (theory), prompts of a", "shuffled images (theory), prompts of b"]
+    assert labels == ["chance level (images shuffled), prompts of a", "chance level (images shuffled), prompts of b"]
 
 
 def test_csv_and_json_hold_every_score(two):

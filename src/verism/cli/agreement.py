@@ -20,13 +20,18 @@ _SIDE_TABLES = ("accuracy", "cohen_kappa", "phi", "mcc", "auc", "kendall_tau_b",
 
 @click.command()
 @click.argument("run_dir", type=PathType())
-@click.option("--by", help="Facets of prompts by which judges are looked at group by group, with commas.")
-@click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
-@click.option("--resamples", type=click.IntRange(0), default=2000, show_default=True, help="Behind each interval.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the resampling.")
-@click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
+@click.option("--by", help="Facets of the prompts to break judges' errors down by, comma-separated.")
+@click.option(
+    "--min-right",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Leave out raters who got a smaller share of the checks right.",
+)
+@click.option("--resamples", type=click.IntRange(0), default=2000, show_default=True, help="Resamples per interval.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the resampling.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def agreement(run_dir: Path, by: str | None, min_right: float, resamples: int, seed: int, as_json: bool) -> None:
-    """How far the annotators of a run's images agree, and how far its judges agree with them.
+    """Measure how well the annotators of a run agree, and how well its judges agree with them.
 
     \b
     verism agreement runs/mine

@@ -69,31 +69,55 @@ class _Call:
 
 @click.command()
 @click.argument("run_dirs", nargs=-1, required=True, type=PathType())
-@click.option("--task", "names", multiple=True, help="What is asked; several times. Without: the tasks are listed.")
-@click.option("--tasks", "own", type=PathType(), help="Tasks of your own (.yaml, .json).")
+@click.option(
+    "--task", "names", multiple=True, help="Question to ask; repeatable. Without it, the questions are listed."
+)
+@click.option("--tasks", "own", type=PathType(), help="File with questions of your own (.yaml, .json).")
 @click.option("--per-cell", type=click.IntRange(1), help="Items per cell.  [default: all]")
-@click.option("--by", help="Facets of prompts that make the cells, with commas.")
+@click.option("--by", help="Facets of the prompts that define the cells, comma-separated.")
 @click.option("--overlap", type=click.IntRange(1), default=1, show_default=True, help="Raters per item.")
 @click.option("--gold", type=PathType(), help="Items with known answers: item, task, answer, check.")
 @click.option("--attention-every", type=click.IntRange(1), default=20, show_default=True, help="Items between checks.")
-@click.option("--pass-mark", type=click.FloatRange(0, 1), default=0.8, show_default=True, help="Of a qualification.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the lots that are drawn.")
+@click.option(
+    "--pass-mark",
+    type=click.FloatRange(0, 1),
+    default=0.8,
+    show_default=True,
+    help="Share of right answers that passes a qualification.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed for sampling items.")
 @click.option("--study", "name", default="study", show_default=True, help="Name of the study; a run may have several.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Another address lets others in, by tokens only.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any free one.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any but this machine's own requires tokens.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port to listen on; 0: any free one."
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in this machine's browser.")
-@click.option("--rater", "raters", multiple=True, help="Add a rater by name, and print their link; several times.")
-@click.option("--plan", "plan_", is_flag=True, help="Only say how many answers are needed for --half-width.")
-@click.option("--half-width", type=float, default=0.05, show_default=True, help="Half of the interval that is wanted.")
-@click.option("--card", "cards", multiple=True, type=PathType(), help="Judge cards for --plan.")
-@click.option("--status", is_flag=True, help="Only say how far the study is.")
-@click.option("--draw", is_flag=True, help="Draw the items and make the study, without opening the page.")
-@click.option("--export", "export_", type=click.Choice(EXPORTS), help="Write files for others instead of a page.")
+@click.option("--rater", "raters", multiple=True, help="Add a rater by name and print their link; repeatable.")
+@click.option("--plan", "plan_", is_flag=True, help="Print how many answers --half-width needs, and exit.")
+@click.option(
+    "--half-width", type=float, default=0.05, show_default=True, help="Half-width of the interval to plan for."
+)
+@click.option("--card", "cards", multiple=True, type=PathType(), help="Judge card for --plan; repeatable.")
+@click.option("--status", is_flag=True, help="Print the progress of the study, and exit.")
+@click.option("--draw", is_flag=True, help="Sample the items and create the study without serving the page.")
+@click.option(
+    "--export",
+    "export_",
+    type=click.Choice(EXPORTS),
+    help="Write files for another platform instead of serving the page.",
+)
 @click.option("--to", type=PathType(), help="Folder of the export.")
-@click.option("--image-url", help="Export: where images will be found; {name} stands for the file.")
-@click.option("--items-per-hit", type=click.IntRange(1), default=10, show_default=True, help="Of a mturk export.")
-@click.option("--import", "import_", type=PathType(), help="Answers from elsewhere.")
-@click.option("--json", "as_json", is_flag=True, help="Results as JSON.")
+@click.option("--image-url", help="With --export: URL of the images; {name} stands for the file name.")
+@click.option(
+    "--items-per-hit", type=click.IntRange(1), default=10, show_default=True, help="Items per HIT of a mturk export."
+)
+@click.option("--import", "import_", type=PathType(), help="File of answers that were collected elsewhere.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Let annotators rate the images of a run, in a page in the browser or on a crowd platform.
 

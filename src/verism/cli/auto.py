@@ -69,7 +69,7 @@ auto = GroupedCommand(
                     help="A folder, a table with path and prompt, a folder with metadata.csv, a parquet or .tar file.",
                 ),
                 click.Option(["--reference"], type=PathType(), help="Real images to compare with."),
-                click.Option(["--limit"], type=click.IntRange(1), help="Prompts in all, drawn at random."),
+                click.Option(["--limit"], type=click.IntRange(1), help="Number of prompts, sampled at random."),
             ],
         ),
         *judge_options(("clip", "vqa", "captioner", "scorer", "features")),
@@ -79,13 +79,13 @@ auto = GroupedCommand(
                 click.Option(
                     ["--out"], type=PathType(), default="runs/auto", show_default=True, help="Folder of the runs."
                 ),
-                click.Option(["--dry-run"], is_flag=True, help="Say what was found and what would be run; do nothing."),
+                click.Option(["--dry-run"], is_flag=True, help="Print what was found and what would be run, and exit."),
                 click.Option(["--json", "as_json"], is_flag=True, help="Print the scores as JSON."),
             ],
         ),
     ],
-    short_help="Your own images, with or without prompts, on every suite that fits them.",
-    help="""Your own images, with or without prompts, on every suite that fits them: what is there decides.
+    short_help="Evaluate your own images on every suite that fits them.",
+    help="""Evaluate your own images, with or without prompts, on every suite that fits them.
 
 Prompts are read from a table (columns path and prompt), from metadata.csv (file_name and text), from a text beside each
 image, or from a WebDataset. Resumes where it stopped.

@@ -15,12 +15,14 @@ __all__ = ["board"]
 @click.command()
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=PathType())
 @click.option("--out", type=PathType(), help="HTML file.  [default: DIR/board.html]")
-@click.option("--title", default="", help="Heading.  [default: the plan's]")
+@click.option("--title", default="", help="Title of the board.  [default: the plan's]")
 @click.option("--json", "as_json", is_flag=True, help="Print the board as JSON instead of a page.")
-@click.option("--csv", "as_csv", is_flag=True, help="The same as CSV: a line for each model and metric.")
-@click.option("--markdown", is_flag=True, help="A table in Markdown.")
-@click.option("--latex", is_flag=True, help="A table in LaTeX (booktabs).")
-@click.option("--anyway", is_flag=True, help="Merge boards that may not be compared; every number says why not.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a row per model and metric.")
+@click.option("--markdown", is_flag=True, help="Print a Markdown table.")
+@click.option("--latex", is_flag=True, help="Print a LaTeX table (booktabs).")
+@click.option(
+    "--anyway", is_flag=True, help="Merge boards that are not comparable; the reasons are shown beside the numbers."
+)
 def board(
     folders: tuple[Path, ...],
     out: Path | None,
@@ -31,7 +33,7 @@ def board(
     latex: bool,
     anyway: bool,
 ) -> None:
-    """One page with models in rows and headline metrics in columns: of a plan, or of all runs below a directory.
+    """Compare models by headline metrics on one page: of a plan, or of all runs below a directory.
 
     Ranks have intervals that hold for all models together. Several directories become one board if their prompts,
     judges and protocols agree.

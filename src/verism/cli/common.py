@@ -37,9 +37,7 @@ __all__ = [
     "with_options",
 ]
 
-RAW_HELP = (
-    "CSV with texts as they are, for programs: else what a spreadsheet would run as a formula gets an apostrophe."
-)
+RAW_HELP = "Write texts to CSV unchanged, for programs: otherwise formulas of spreadsheets get an apostrophe."
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -102,8 +100,8 @@ def judge_options(shown: Sequence[str] = ()) -> list[click.Parameter]:
     ]
     shared = [
         click.Option(["--threads"], type=WORKERS, help="CPU threads of the judges."),
-        click.Option(["--device"], help="cpu, cuda, cuda:1 ... for hub models."),
-        click.Option(["--cache"], type=PathType(), help="Folder of image vectors, shared between runs."),
+        click.Option(["--device"], help="Device of hub models: cpu, cuda, cuda:1 ..."),
+        click.Option(["--cache"], type=PathType(), help="Cache folder for image features, shared between runs."),
     ]
     return in_section("Judges", [*roles, *shared])
 
@@ -117,10 +115,10 @@ def tracking_options() -> list[click.Parameter]:
                 ["--track"],
                 multiple=True,
                 metavar="TRACKER",
-                help="Log the scores: mlflow:FOLDER_OR_URI, wandb:PROJECT, tensorboard:FOLDER; several times. See: "
+                help="Log the scores: mlflow:FOLDER_OR_URI, wandb:PROJECT, tensorboard:FOLDER; repeatable. See: "
                 "verism list trackers",
             ),
-            click.Option(["--step"], type=click.IntRange(0), help="Optimizer steps of the model, for trackers."),
+            click.Option(["--step"], type=click.IntRange(0), help="Training step of the model, for trackers."),
             click.Option(["--checkpoint"], help="Name of the model's checkpoint, for trackers."),
         ],
     )
@@ -162,24 +160,30 @@ def executor_options(*, sharing: bool = True, gpus: bool = True) -> list[click.P
         click.Option(
             ["--executor"],
             metavar="local|ray[:ADDRESS]",
-            help="Where the work is done: here, or by workers on a Ray cluster.  [default: local]",
+            help="Run on this machine, or on workers of a Ray cluster.  [default: local]",
         ),
-        click.Option(["--actors"], metavar="N|ROLE=N,...", help="Workers on Ray; by role: generator=2,detector=4."),
-        click.Option(["--actor-cpus"], metavar="X|ROLE=X,...", help="Cores of a worker on Ray.  [default: 1]"),
+        click.Option(
+            ["--actors"], metavar="N|ROLE=N,...", help="Number of Ray workers, or one per role: generator=2,detector=4."
+        ),
+        click.Option(["--actor-cpus"], metavar="X|ROLE=X,...", help="CPU cores per Ray worker.  [default: 1]"),
         click.Option(
             ["--actor-gpus"],
             metavar="X|ROLE=X,...",
-            help="GPUs of a worker on Ray, fractions too.  [default: 1 if there are any]",
+            help="GPUs per Ray worker, also a fraction.  [default: 1 if there are any]",
         ),
     ]
     if gpus:
         parameters += [
-            click.Option(["--gpus"], metavar="all|N", help="With --executor local: a process for each GPU."),
+            click.Option(["--gpus"], metavar="all|N", help="With --executor local: run one process per GPU."),
         ]
     if sharing:
         parameters += [
-            click.Option(["--shard"], metavar="I/N", help="Do only share I of N; other processes do the others."),
-            click.Option(["--share"], is_flag=True, help="Share the images with processes given the same command."),
+            click.Option(
+                ["--shard"], metavar="I/N", help="Process only shard I of N; other processes take the others."
+            ),
+            click.Option(
+                ["--share"], is_flag=True, help="Share the work with other processes that run the same command."
+            ),
         ]
     return in_section("Workers", parameters)
 

@@ -21,7 +21,7 @@ __all__ = ["data"]
 
 @click.group(cls=SuiteGroup, path="data")
 def data() -> None:
-    """Look at reference data: real images to compare with.
+    """Check and prepare reference data: real images to compare with.
 
     \b
     verism data check geode GEODE
@@ -47,13 +47,13 @@ def _reference_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa:
     path = PathType()
     judge = [
         click.Option(
-            ["--features"], required=True, help="Who gives the features: inception:FILE ... See: verism list judges"
+            ["--features"], required=True, help="Feature extractor: inception:FILE ... See: verism list judges"
         ),
         click.Option(["--threads"], type=WORKERS, help="CPU threads of the network."),
-        click.Option(["--device"], help="cpu, cuda, cuda:1 ..."),
-        click.Option(["--cache"], type=path, help="Folder of image vectors, shared between runs."),
+        click.Option(["--device"], help="Device: cpu, cuda, cuda:1 ..."),
+        click.Option(["--cache"], type=path, help="Cache folder for image features, shared between runs."),
     ]
-    output = [click.Option(["--out"], required=True, type=path, help="The file to write, .npz.")]
+    output = [click.Option(["--out"], required=True, type=path, help="Output file (.npz).")]
     return [*in_section("Judges", judge), *executor_options(sharing=False), *in_section("Output", output)]
 
 

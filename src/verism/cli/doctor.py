@@ -1,4 +1,4 @@
-"""What is installed, what is missing, and how to get it."""
+"""Report what is installed, what is missing, and how to install it."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ __all__ = ["export"]
 @click.argument("run_dir", type=PathType())
 @click.argument("folder", metavar="DIR", type=PathType())
 @click.option(
-    "--to", required=True, type=click.Choice(["huggingface", "coco", "csv", "parquet"]), help="What DIR becomes."
+    "--to", required=True, type=click.Choice(["huggingface", "coco", "csv", "parquet"]), help="Output format."
 )
 @click.option("--force", is_flag=True, help="Replace an earlier export in DIR.")
-@click.option("--raw", is_flag=True, help="CSV with texts as they are, for programs.")
+@click.option("--raw", is_flag=True, help="Write texts to CSV unchanged, for programs.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def export(run_dir: Path, folder: Path, to: Any, force: bool, raw: bool, as_json: bool) -> None:
     """Write a run as a dataset for Hugging Face, as COCO, or as tables. The folder is written whole or not at all.

@@ -25,13 +25,13 @@ PLANNING = ("drop", "power", "share", "discordance", "correlation", "images_per_
     "max_drops",
     multiple=True,
     metavar="[METRIC=]N",
-    help="Largest drop allowed: points of a share, else the metric's unit; several times.",
+    help="Largest drop allowed, in points of a share or else in the metric's unit; repeatable.",
 )
-@click.option("--metric", "metrics", multiple=True, help="What is tested; several times.  [default: headline metrics]")
+@click.option("--metric", "metrics", multiple=True, help="Metric to test; repeatable.  [default: headline metrics]")
 @click.option("--by", help="Facet of the prompts to group by.  [default: the suite's own]")
-@click.option("--protocol", help="Only this one.  [default: the first of the suite, revised]")
+@click.option("--protocol", help="Protocol to use.  [default: the first of the suite, revised]")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.05, show_default=True,
-              help="Chance of a false alarm, over all rows.")  # fmt: skip
+              help="Probability of a false alarm over all rows.")  # fmt: skip
 @click.option(
     "--require",
     type=click.Choice(["no-failure", "shown"]),
@@ -39,19 +39,32 @@ PLANNING = ("drop", "power", "share", "discordance", "correlation", "images_per_
     show_default=True,
     help="shown: pass only if every drop is shown to be within its limit.",
 )
-@click.option("--anyway", is_flag=True, help="Test what is not comparable; reasons stand beside the numbers.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of random sign patterns, where needed.")
+@click.option(
+    "--anyway", is_flag=True, help="Test runs that are not comparable; the reasons are shown beside the numbers."
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed for permutation tests.")
 @click.option("--junit", type=PathType(), help="Also write a JUnit report to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--plan", "plan_", is_flag=True, help="Say how many prompts are needed, from a pilot or from numbers.")
-@click.option("--drop", type=click.FloatRange(0, min_open=True), help="--plan: the true drop that is to be seen.")
+@click.option(
+    "--plan",
+    "plan_",
+    is_flag=True,
+    help="Print how many prompts are needed, from a pilot run or from numbers, and exit.",
+)
+@click.option("--drop", type=click.FloatRange(0, min_open=True), help="--plan: true drop to detect.")
 @click.option("--power", type=click.FloatRange(0, 1, min_open=True, max_open=True), multiple=True,
-              help="--plan: chance of seeing it; several times.  [default: 0.8 and 0.9]")  # fmt: skip
-@click.option("--share", type=click.FloatRange(0, 1), help="--plan without runs: share that is right in the baseline.")
+              help="--plan: power of the test; repeatable.  [default: 0.8 and 0.9]")  # fmt: skip
+@click.option("--share", type=click.FloatRange(0, 1), help="--plan without runs: accuracy of the baseline.")
 @click.option("--discordance", type=click.FloatRange(0, 1, min_open=True),
               help="--plan without runs: share of images whose verdicts differ.")  # fmt: skip
-@click.option("--correlation", type=click.FloatRange(0, 1), help="--plan without runs: of differences in a prompt.")
-@click.option("--images-per-prompt", type=click.IntRange(1), multiple=True, help="--plan: several times.")
+@click.option(
+    "--correlation",
+    type=click.FloatRange(0, 1),
+    help="--plan without runs: correlation of differences within a prompt.",
+)
+@click.option(
+    "--images-per-prompt", type=click.IntRange(1), multiple=True, help="--plan: images per prompt; repeatable."
+)
 def gate(
     base: Path | None,
     new: Path | None,
@@ -68,7 +81,7 @@ def gate(
     plan_: bool,
     **planning: Any,
 ) -> None:
-    """Fail where NEW is worse than BASE by more than is allowed, beyond luck.
+    """Fail if NEW is worse than BASE by more than is allowed, beyond chance.
 
     One-sided tests of each drop against its limit, paired over the same images, clustered by prompt, with Holm's
     correction over all metrics and groups. "cannot tell" passes, unless --require shown.

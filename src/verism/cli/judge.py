@@ -21,7 +21,7 @@ __all__ = ["judge"]
 
 @click.group("judge", cls=Group)
 def judge() -> None:
-    """What is known of a judge's error.
+    """Measure the errors of judges, and keep them in judge cards.
 
     \b
     verism scenes portraits --count 600 --seed 1 --out PORTRAITS
@@ -54,12 +54,19 @@ class _OfImages:
 
 @judge.command("card")
 @click.argument("run_dir", metavar="[RUN]", required=False, type=PathType())
-@click.option("--from", "source", type=click.Choice(["human", "truth", "model"]), help="Of RUN: what counts as truth.")
-@click.option("--note", default="", help="Of RUN: what else is to be said of the truth; kept in the card.")
-@click.option("--by", help="Of RUN: facets of prompts by whose values tables are made besides, with commas.")
-@click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Of RUN: least share of checks right.")
-@click.option("--role", help="What the judge is asked for, as in `verism run`: detector, vqa, skin_tone ...")
-@click.option("--judge", "name", help="The judge, as in `verism run`: cascade, onnx:FILE ...")
+@click.option(
+    "--from", "source", type=click.Choice(["human", "truth", "model"]), help="With RUN: source of the ground truth."
+)
+@click.option("--note", default="", help="With RUN: remark on the ground truth, stored in the card.")
+@click.option("--by", help="With RUN: facets of the prompts to add tables for, comma-separated.")
+@click.option(
+    "--min-right",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="With RUN: leave out raters who got a smaller share of the checks right.",
+)
+@click.option("--role", help="Role of the judge, as in `verism run`: detector, vqa, skin_tone ...")
+@click.option("--judge", "name", help="Judge, as in `verism run`: cascade, onnx:FILE ...")
 @click.option(
     "--truth",
     type=PathType(),
@@ -68,10 +75,10 @@ class _OfImages:
 @click.option(
     "--kind",
     type=click.Choice(["rendered", "human"]),
-    help="How the truth of --truth is known: rendered so, or said by annotators.  [default: rendered]",
+    help="Source of the ground truth in --truth: rendered, or annotators.  [default: rendered]",
 )
-@click.option("--out", required=True, type=PathType(dir_okay=False), help="The card, a .json file.")
-@click.option("--device", help="Where a judge with a network runs: cpu, cuda ...")
+@click.option("--out", required=True, type=PathType(dir_okay=False), help="Output file of the card (.json).")
+@click.option("--device", help="Device of the judge: cpu, cuda ...")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def card(run_dir: Path | None, role: str | None, out: Path, as_json: bool, **options: Any) -> None:
     """Keep how often a judge predicts what for each true class: of images of known content, or of a finished RUN.
@@ -150,8 +157,8 @@ def _card_of_images(role: str | None, options: _OfImages) -> JudgeCard:
 
 @judge.command("show")
 @click.argument("cards", nargs=-1, required=True, type=PathType())
-@click.option("--html", "page", type=PathType(dir_okay=False), help="A page about it in this file.")
-@click.option("--json", "as_json", is_flag=True, help="Rates of every table, as JSON.")
+@click.option("--html", "page", type=PathType(dir_okay=False), help="Also write an HTML page to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rates of every table as JSON.")
 def show(cards: tuple[Path, ...], page: Path | None, as_json: bool) -> None:
     """What CARDS say: how often the judge errs, by class and group, what it was measured on, and what limits it.
 
@@ -187,7 +194,7 @@ def _read(path: Path) -> JudgeCard:
 
 @judge.command("merge")
 @click.argument("cards", nargs=-1, required=True, type=PathType())
-@click.option("--out", required=True, type=PathType(dir_okay=False), help="The card, a .json file.")
+@click.option("--out", required=True, type=PathType(dir_okay=False), help="Output file of the card (.json).")
 def merge(cards: tuple[Path, ...], out: Path) -> None:
     """Several CARDS of one judge as one: their counts add up.
 
@@ -231,25 +238,35 @@ def _put_tables(measured: Sequence[Measured]) -> None:
 
 
 @judge.command("bench")
-@click.option("--role", required=True, help="What the judges are asked for: detector, segmenter, clip, vqa ...")
-@click.option(
-    "--judge", "judges", multiple=True, required=True, help="A judge, as in `verism run`; may be given several times."
-)
+@click.option("--role", required=True, help="Role of the judges: detector, segmenter, clip, vqa ...")
+@click.option("--judge", "judges", multiple=True, required=True, help="Judge, as in `verism run`; repeatable.")
 @click.option(
     "--truth",
     default="rendered",
     show_default=True,
-    help="rendered, rendered:SEED, or human:RUN, whose images annotators rated.",
+    help="Ground truth: rendered, rendered:SEED, or human:RUN (images that annotators rated).",
 )
-@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="Images of each suite.")
-@click.option("--suite", "suites", multiple=True, help="Only this suite; may be given several times.")
-@click.option("--disturb", default="", help="With commas: blur, jpeg, resize, occlusion; at a strength: blur=2.")
-@click.option("--out", required=True, type=PathType(file_okay=False), help="Folder of the bench, new or to go on with.")
-@click.option("--size", type=click.IntRange(1), default=256, show_default=True, help="Pixels of rendered images.")
-@click.option("--device", help="Where judges with a network run: cpu, cuda ...")
-@click.option("--threads", type=click.IntRange(1), help="Threads of judges on the CPU.")
-@click.option("--base-url", help="Of an OpenAI-compatible service.")
-@click.option("--cache", type=PathType(file_okay=False), help="Folder where judges keep vectors of images.")
+@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="Images per suite.")
+@click.option("--suite", "suites", multiple=True, help="Use only this suite; repeatable.")
+@click.option(
+    "--disturb",
+    default="",
+    help="Disturbances, comma-separated: blur, jpeg, resize, occlusion; with a strength: blur=2.",
+)
+@click.option(
+    "--out", required=True, type=PathType(file_okay=False), help="Folder of the bench; an existing one is resumed."
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="Width and height of rendered images, in pixels.",
+)
+@click.option("--device", help="Device of the judges: cpu, cuda ...")
+@click.option("--threads", type=click.IntRange(1), help="CPU threads of the judges.")
+@click.option("--base-url", help="URL of an OpenAI-compatible service.")
+@click.option("--cache", type=PathType(file_okay=False), help="Cache folder for image features.")
 @click.option("--json", "as_json", is_flag=True, help="Print the board as JSON.")
 def bench(
     role: str,

@@ -105,7 +105,11 @@ def _making_parameters(*, images: bool) -> list[click.Parameter]:
     """
     path = PathType()
     there = [
-        click.Option(["--images"], type=path, help="Instead: a folder, a table (.csv, .jsonl) or a run directory."),
+        click.Option(
+            ["--images"],
+            type=path,
+            help="Existing images instead of a model: a folder, a table (.csv, .jsonl) or a run directory.",
+        ),
     ]
     return [
         click.Option(["--model"], help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models"),
@@ -113,24 +117,26 @@ def _making_parameters(*, images: bool) -> list[click.Parameter]:
         click.Option(
             ["--shuffle"],
             is_flag=True,
-            help="Give each prompt the image of one drawn at random, perhaps its own.",
+            help="Shuffle images across prompts to measure chance; a prompt may get its own.",
         ),
-        click.Option(["--size"], type=int, default=256, show_default=True, help="Pixels of rendered images."),
+        click.Option(
+            ["--size"], type=int, default=256, show_default=True, help="Width and height of rendered images, in pixels."
+        ),
         click.Option(["--assets"], type=path, help="Folder with your own 3D models and environments."),
-        click.Option(["--processes"], type=WORKERS, help="Renderers at once.  [default: one per core]"),
-        click.Option(["--base-url"], help="Of an OpenAI-compatible service, for openai:NAME as model or judge."),
-        click.Option(["--retry"], is_flag=True, help="Ask again for images that were missing, failed or refused."),
+        click.Option(["--processes"], type=WORKERS, help="Parallel renderers.  [default: one per core]"),
+        click.Option(["--base-url"], help="URL of an OpenAI-compatible service, for openai:NAME as model or judge."),
+        click.Option(["--retry"], is_flag=True, help="Try again images that are missing, failed or refused."),
     ]
 
 
 def _output_parameters() -> list[click.Parameter]:
     """Options of where a run goes."""
     return [
-        click.Option(["--out"], type=PathType(), help="Run directory, new, to be resumed or to grow."),
+        click.Option(["--out"], type=PathType(), help="Run directory; an existing one is resumed, or grows."),
         click.Option(
             ["--images-as"],
             type=click.Choice(STORAGES),
-            help="How generated images are kept: each in a file, or many in a tar file.  [default: files]",
+            help="Store each generated image in a file, or many in a tar file.  [default: files]",
         ),
     ]
 
@@ -144,11 +150,15 @@ def _run_parameters(suite: type[Suite]) -> list[click.Parameter]:
             help="Confidence threshold of the rules.  [default: the detector's own]",
             hidden=not any(rule.calibrated_by for rule in suite.rules),
         ),
-        click.Option(["--rule", "rules"], multiple=True, help="Another rule of the suite, NAME=VALUE; several times."),
+        click.Option(["--rule", "rules"], multiple=True, help="Set a rule of the suite, NAME=VALUE; repeatable."),
     ]
     output = [
         *_output_parameters(),
-        click.Option(["--dry-run"], is_flag=True, help="Check everything and say what would be done; do nothing."),
+        click.Option(
+            ["--dry-run"],
+            is_flag=True,
+            help="Check everything, print the plan (prompts, images, cost, progress) and exit.",
+        ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the scores as JSON."),
     ]
     return [
@@ -261,7 +271,7 @@ def _generate_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: 
     as_json = click.Option(["--json", "as_json"], is_flag=True, help="Print what was generated as JSON.")
     shared = [
         click.Option(["--threads"], type=WORKERS, help="CPU threads of the model."),
-        click.Option(["--device"], help="cpu, cuda, cuda:1 ... for hub models."),
+        click.Option(["--device"], help="Device of hub models: cpu, cuda, cuda:1 ..."),
     ]
     return [
         *in_section("Run", [*_making_parameters(images=False), *shared]),
@@ -310,7 +320,7 @@ verism observe runs/bias --vqa Salesforce/blip2-flan-t5-xl""",
 
 def _prompt_parameters(suite: type[Suite]) -> list[click.Parameter]:  # noqa: ARG001
     """Options of ``verism prompts`` that all suites share."""
-    as_json = click.Option(["--json", "as_json"], is_flag=True, help="JSON lines with all facets instead of CSV.")
+    as_json = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON lines with all facets instead of CSV.")
     raw = click.Option(["--raw"], is_flag=True, help=RAW_HELP)
     return in_section("Output", [as_json, raw])
 
@@ -349,19 +359,28 @@ cli.add_command(questions)
 
 @cli.command()
 @click.argument("run_dir", type=PathType())
-@click.option("--threshold", type=float, help="Another confidence limit for the revised rules.")
-@click.option("--rule", "rules", multiple=True, help="Another rule of the suite, NAME=VALUE; several times.")
-@click.option("--detector", help="Whose boxes count, if several detectors looked (its full name).")
-@click.option("--judge", "judges", multiple=True, help="The same for any role: ROLE=NAME, e.g. clip=NAME.")
+@click.option("--threshold", type=float, help="Confidence threshold of the revised rules.")
+@click.option("--rule", "rules", multiple=True, help="Set a rule of the suite, NAME=VALUE; repeatable.")
+@click.option("--detector", help="Full name of the detector whose boxes count, where the run has several.")
+@click.option(
+    "--judge", "judges", multiple=True, help="Judge that counts, for any role: ROLE=NAME, for example clip=NAME."
+)
 @click.option(
     "--correct",
     type=click.Choice(["human", "rendered"]),
-    help="Take the judges' error out: by people's answers, or a card.",
+    help="Adjust for judge error: with annotators' answers, or with a judge card.",
 )
-@click.option("--card", "cards", multiple=True, type=PathType(), help="A judge card; several times.")
-@click.option("--min-right", type=click.FloatRange(0, 1), default=0.0, help="Leave out raters with fewer checks right.")
-@click.option("--anyway", is_flag=True, help="Adjust by a card of images unlike the run's, too; the numbers say so.")
-@click.option("--device", help="PyTorch device that multiplies for precision and recall; the numbers are the same.")
+@click.option("--card", "cards", multiple=True, type=PathType(), help="Judge card; repeatable.")
+@click.option(
+    "--min-right",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Leave out raters who got a smaller share of the checks right.",
+)
+@click.option(
+    "--anyway", is_flag=True, help="Adjust even where the card's images are unlike the run's; the scores are marked."
+)
+@click.option("--device", help="PyTorch device for precision and recall; the numbers are the same.")
 @with_options(tracking_options())
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
@@ -380,7 +399,7 @@ def score(
     checkpoint: str | None,
     as_json: bool,
 ) -> None:
-    """Apply rules and metrics of a run again. No image is made or looked at.
+    """Apply rules and metrics to a run again. No image is generated, and no judge is run.
 
     \b
     verism score runs/mine --json > scores.json
@@ -424,7 +443,7 @@ def score(
 @with_options(executor_options())
 @click.option("--json", "as_json", is_flag=True)
 def observe(run_dir: Path, as_json: bool, **options: Any) -> None:
-    """Let another judge look at the images of a run, and score by it. No image is made.
+    """Judge the existing images of a run with another judge, and score the run by it.
 
     \b
     verism observe runs/mine --detector open-vocabulary:google/owlv2-base-patch16-ensemble
@@ -441,10 +460,10 @@ def observe(run_dir: Path, as_json: bool, **options: Any) -> None:
 
 @cli.command()
 @click.argument("run_dir", type=PathType())
-@click.option("--repair", is_flag=True, help="Remove what is damaged, and make again what is gone.")
+@click.option("--repair", is_flag=True, help="Remove damaged files, and make them and missing ones again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def verify(run_dir: Path, repair: bool, as_json: bool) -> None:
-    """Is a run directory whole? Every file is checked against its hash. Exit code 1: something is wrong.
+    """Check every file of a run directory against its hash. Exit code 1: something is wrong.
 
     \b
     verism verify runs/mine
@@ -473,7 +492,9 @@ def verify(run_dir: Path, repair: bool, as_json: bool) -> None:
 
 @cli.command()
 @click.argument("run_dir", type=PathType())
-@click.option("--images-as", type=click.Choice(STORAGES), help="Convert the images.  [default: kept as they are]")
+@click.option(
+    "--images-as", type=click.Choice(STORAGES), help="Convert the images to files or to shards.  [default: unchanged]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def compact(run_dir: Path, images_as: str | None, as_json: bool) -> None:
     """Put small files of a run together, or convert its images to shards (tar files) or back.
@@ -498,7 +519,7 @@ def compact(run_dir: Path, images_as: str | None, as_json: bool) -> None:
 @click.argument("run_dirs", nargs=-1, required=True, type=PathType())
 @click.option("--out", type=PathType(), help="HTML file.  [default: RUN/report/index.html]")
 @click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")
-@click.option("--csv", "as_csv", is_flag=True, help="The same as CSV.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all scores as CSV instead of a page.")
 @click.option("--raw", is_flag=True, help=RAW_HELP)
 @click.option("--markdown", is_flag=True, help="Print the main table in Markdown, for an issue or a model card.")
 @click.option("--latex", is_flag=True, help="Print the main table in LaTeX (booktabs), for a paper.")
@@ -509,8 +530,10 @@ def compact(run_dir: Path, images_as: str | None, as_json: bool) -> None:
     help="Test the other runs against this one, which comes first.  [default: the first run]",
 )
 @click.option("--no-tests", is_flag=True, help="Leave out differences to the baseline and their p-values.")
-@click.option("--gallery", type=click.IntRange(0), default=120, show_default=True, help="Images shown.")
-@click.option("--card", "cards", multiple=True, type=PathType(), help="A judge card; several times.")
+@click.option(
+    "--gallery", type=click.IntRange(0), default=120, show_default=True, help="Number of images in the gallery."
+)
+@click.option("--card", "cards", multiple=True, type=PathType(), help="Judge card; repeatable.")
 def report(
     run_dirs: tuple[Path, ...],
     out: Path | None,
@@ -564,13 +587,15 @@ def report(
 @click.argument("run_a", type=PathType())
 @click.argument("run_b", type=PathType())
 @click.option("--by", help="Facet of the prompts to group by.  [default: the suite's own]")
-@click.option("--protocol", help="Only this one.  [default: the first of the suite, revised]")
+@click.option("--protocol", help="Protocol to use.  [default: the first of the suite, revised]")
 @click.option("--all-protocols", is_flag=True, help="Compare under every protocol of the suite.")
-@click.option("--anyway", is_flag=True, help="Compare what is not comparable; reasons stand beside the numbers.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of random permutations, where needed.")
+@click.option(
+    "--anyway", is_flag=True, help="Compare runs that are not comparable; the reasons are shown beside the numbers."
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed for permutation tests.")
 @click.option("--json", "as_json", is_flag=True, help="Print every row as JSON.")
 def compare(run_a: Path, run_b: Path, as_json: bool, **options: Any) -> None:
-    """Is B better than A, at what, and is it luck? B minus A; paired by prompt where images are decided one by one.
+    """Test whether run B differs from run A: B minus A, paired by prompt where images are decided one by one.
 
     Runs that are not comparable (another judge, threshold, rule, reference, number of images where the metric depends
     on it, other prompts, size or seed) are refused with the reasons; exit code 2.
@@ -604,12 +629,12 @@ def scenes() -> None:
 
 @scenes.command("sheet")
 @click.option("--out", required=True, type=PathType(), help="PNG file; environments go to NAME-environments.png.")
-@click.option("--only", multiple=True, help="Only this class; may be given several times.")
-@click.option("--size", type=click.IntRange(64, 512), default=128, show_default=True, help="Pixels of one tile.")
+@click.option("--only", multiple=True, help="Show only this class; repeatable.")
+@click.option("--size", type=click.IntRange(64, 512), default=128, show_default=True, help="Width of a tile in pixels.")
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--assets", type=PathType(), help="Folder with your own 3D models and environments.")
 def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets: Path | None) -> None:
-    """Contact sheets: every class in several views, states and paints, and every environment.
+    """Render contact sheets: every class in several views, states and colours, and every environment.
 
     \b
     verism scenes sheet --out sheet.png
@@ -651,7 +676,7 @@ cli.add_command(view)
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True)
 def list_command(what: str, name: str | None, as_json: bool) -> None:
-    """What there is to choose from; with the NAME of a model, judge or tracker, what can be written behind it.
+    """List suites, models, judges and more; with the NAME of a model, judge or tracker, list its options.
 
     Aspects are the twelve of HEIM: which suites and metrics cover them, and which are not covered.
 
@@ -689,7 +714,7 @@ def list_command(what: str, name: str | None, as_json: bool) -> None:
 @cli.command()
 @click.option("--json", "as_json", is_flag=True)
 def doctor(as_json: bool) -> None:
-    """What is installed, what is missing, and how to get it.
+    """Report what is installed, what is missing, and how to install it.
 
     \b
     verism doctor

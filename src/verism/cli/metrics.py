@@ -84,12 +84,20 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print the resul
 @metrics.command("prdc")
 @_sides
 @_prompts
-@click.option("-k", "--neighbours", "k", type=click.IntRange(1), default=5, show_default=True, help="DIG In uses 3.")
-@click.option("--inclusive", is_flag=True, help="On the sphere counts as inside, as in torch-fidelity.")
+@click.option(
+    "-k",
+    "--neighbours",
+    "k",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Nearest neighbours; DIG In uses 3.",
+)
+@click.option("--inclusive", is_flag=True, help="Count points on the sphere as inside, as torch-fidelity does.")
 @_no_interval
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the halves behind the intervals.")
-@click.option("--device", help="Multiply by PyTorch on cpu, cuda, cuda:1 ...; the numbers are the same.")
-@click.option("--approximate", is_flag=True, help="Search neighbours in near cells alone, and say the error.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random halves behind the intervals.")
+@click.option("--device", help="PyTorch device for matrix products: cpu, cuda, cuda:1 ...; the numbers are the same.")
+@click.option("--approximate", is_flag=True, help="Search neighbours in nearby cells only, and report the error.")
 @click.option(
     "--probes", type=click.IntRange(1), default=16, show_default=True, help="Cells searched by --approximate."
 )
@@ -156,7 +164,9 @@ def metrics_prdc(
 @_prompts
 @click.option("--infinity", is_flag=True, help="Also extrapolate to infinitely many generated images.")
 @_no_interval
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the groups that are left out in turn.")
+@click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="Seed of the groups that the jackknife leaves out."
+)
 @_as_json
 def metrics_fid(
     real: Path, generated: Path, prompts: Path | None, infinity: bool, no_interval: bool, seed: int, as_json: bool
@@ -199,10 +209,12 @@ def metrics_fid(
 @metrics.command("kid")
 @_sides
 @_prompts
-@click.option("--published", is_flag=True, help="Also mean and spread of random subsets, as it is usually printed.")
+@click.option(
+    "--published", is_flag=True, help="Also report mean and spread over random subsets, as papers usually do."
+)
 @click.option("--subsets", type=click.IntRange(1), default=100, show_default=True, help="With --published.")
 @click.option("--subset-size", type=click.IntRange(2), default=1000, show_default=True, help="With --published.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the subsets.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the subsets.")
 @_as_json
 def metrics_kid(
     real: Path,
@@ -233,9 +245,9 @@ def metrics_kid(
 
 
 @metrics.command("inception-score")
-@click.option("--logits", type=PathType(), help="Of a classifier, shape (images, classes).")
-@click.option("--probabilities", type=PathType(), help="Instead: rows of sum 1.")
-@click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Consecutive parts.")
+@click.option("--logits", type=PathType(), help="Logits of a classifier, shape (images, classes).")
+@click.option("--probabilities", type=PathType(), help="Probabilities instead of logits; rows sum to 1.")
+@click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Number of consecutive parts.")
 @_prompts
 @_as_json
 def metrics_inception_score(
@@ -271,12 +283,12 @@ def metrics_inception_score(
 @click.option("--references", required=True, type=PathType(), help="COCO captions file.")
 @click.option("--candidates", required=True, type=PathType(), help="COCO results file.")
 @click.option(
-    "--with", "extra", multiple=True, type=click.Choice(["meteor", "spice"]), help="Java programs; may be given twice."
+    "--with", "extra", multiple=True, type=click.Choice(["meteor", "spice"]), help="Metric that needs Java; repeatable."
 )
 @click.option("--tokenizer", type=click.Choice(["ptb", "none"]), default="ptb", show_default=True)
 @_as_json
 def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...], tokenizer: str, as_json: bool) -> None:
-    """BLEU-1..4, ROUGE-L and CIDEr as the COCO caption toolkit; METEOR and SPICE on request.
+    """Compute BLEU-1..4, ROUGE-L and CIDEr as the COCO caption toolkit does; METEOR and SPICE on request.
 
     References: {"annotations": [{"image_id": 1, "caption": "a dog"}, ...]}. Candidates: [{"image_id": 1, "caption":
     "a cat"}], one of each image. Images without a candidate are left out, as is usual, and counted.
@@ -313,10 +325,20 @@ def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...],
 @_embeddings
 @click.option("--positive", type=PathType(), help="Row of each image's text.  [default: the same row]")
 @click.option(
-    "--protocol", type=ProtocolChoice(["released", "revised"]), default="revised", show_default=True, help="See docs."
+    "--protocol",
+    type=ProtocolChoice(["released", "revised"]),
+    default="revised",
+    show_default=True,
+    help="Protocol: as released, or revised.",
 )
-@click.option("--method", type=click.Choice(["exact", "sampled"]), help="[default: sampled if released, else exact]")
-@click.option("--pool", type=click.IntRange(2), default=100, show_default=True, help="Texts, the own among them.")
+@click.option(
+    "--method",
+    type=click.Choice(["exact", "sampled"]),
+    help="Use the exact value, or sampled pools.  [default: sampled if released, else exact]",
+)
+@click.option(
+    "--pool", type=click.IntRange(2), default=100, show_default=True, help="Texts per pool, the image's own among them."
+)
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of sampled pools.")
 @click.option("--seed", type=SEED, default=10, show_default=True, help="Of sampled pools.")
 @_as_json
@@ -331,7 +353,7 @@ def metrics_r_precision(
     seed: int,
     as_json: bool,
 ) -> None:
-    """How often an image is nearer to its own text than to all others of a pool.
+    """Compute how often an image is nearer to its own text than to all others of a pool.
 
     \b
     verism metrics r-precision --image-embeddings i.npy --text-embeddings t.npy --protocol released --json
@@ -363,7 +385,7 @@ def metrics_r_precision(
 def metrics_clipscore(
     image_embeddings: Path, text_embeddings: Path, scale: str, prompts: Path | None, as_json: bool
 ) -> None:
-    """Mean agreement of images with their texts, row by row.
+    """Compute the mean agreement of images with their texts, row by row.
 
     \b
     verism metrics clipscore --image-embeddings i.npy --text-embeddings t.npy --scale hessel --json
@@ -389,7 +411,7 @@ def metrics_clipscore(
 )
 @_as_json
 def metrics_gep(frequencies: Path, as_json: bool) -> None:
-    """Gender presentation differences: the vector and the score of each model and setting.
+    """Compute gender presentation differences: the vector and the score of each model and setting.
 
     The vector is the frequency with the gender that the file names first less that with the second; the score is the
     mean absolute entry. More than two genders: a vector and a score of every pair, and the mean largest gap.
@@ -416,22 +438,22 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
     required=True,
     multiple=True,
     type=PathType(),
-    help="An image, or a flat patch of colour; may be given again.",
+    help="Image, or a flat patch of colour; repeatable.",
 )
-@click.option("--box", metavar="X0,Y0,X1,Y1", help="Only this region, pixels, ends excluded. By default all of it.")
+@click.option("--box", metavar="X0,Y0,X1,Y1", help="Region in pixels, ends excluded.  [default: the whole image]")
 @click.option(
     "--average",
     type=click.Choice(["median", "trimmed", "mean"]),
     default="median",
     show_default=True,
-    help="How pixels become one colour, in linear light.",
+    help="Average that makes one colour of all pixels, in linear light.",
 )
 @click.option(
     "--illumination",
     type=click.Choice(["none", "grey-world", "shades-of-grey", "white-patch"]),
     default="none",
     show_default=True,
-    help="How the light that is corrected for is estimated, from the whole image.",
+    help="Estimator of the light to correct for, from the whole image.",
 )
 @_as_json
 def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumination: str, as_json: bool) -> None:
@@ -594,13 +616,13 @@ def _box(text: str) -> tuple[int, int, int, int]:
 @click.option(
     "--counts-file",
     type=PathType(),
-    help="CSV: a line of class names, then a row of counts per prompt; a column named prompt may name them.",
+    help="CSV with a header of class names and a row of counts per prompt; a column prompt may name the prompts.",
 )
-@click.option("--target", metavar="T,T,...", help="Share of each class, of sum 1.  [default: all equal]")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of resampled prompts.")
+@click.option("--target", metavar="T,T,...", help="Target share of each class, summing to 1.  [default: all equal]")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the resampling.")
 @_as_json
 def metrics_mad(counts: str | None, counts_file: Path | None, target: str | None, seed: int, as_json: bool) -> None:
-    """Mean absolute deviation (MAD) of shares of classes from equal shares, or from a target.
+    """Compute the mean absolute deviation (MAD) of class shares from equal shares, or from a target.
 
     Of several prompts: the mean of the MADs of each, with an interval by resampling prompts; what a model without
     imbalance would show at these numbers of images; an estimate without that part; and the MAD of all together. Of

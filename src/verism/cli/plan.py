@@ -22,7 +22,7 @@ __all__ = ["plan"]
 
 _file = click.argument("file", metavar="PLAN.yaml", type=PathType())
 _variables = click.option(
-    "--set", "variables", multiple=True, metavar="NAME=VALUE", help="Another value of a variable; several times."
+    "--set", "variables", multiple=True, metavar="NAME=VALUE", help="Set a variable of the plan; repeatable."
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -41,7 +41,7 @@ def _read(file: Path, variables: tuple[str, ...]) -> Plan:
 
 @click.group(cls=Group)
 def plan() -> None:
-    """Many models on many suites, from one file.
+    """Evaluate many models on many suites, from one file.
 
     \b
     verism plan init plan.yaml
@@ -71,10 +71,10 @@ def init(file: Path, force: bool) -> None:
 @plan.command()
 @_file
 @_variables
-@click.option("--out", type=PathType(), help="Directory of the plan, to leave out what is done.")
+@click.option("--out", type=PathType(), help="Directory of the plan's runs; finished pairs are left out.")
 @_json
 def check(file: Path, variables: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Say what the runs would ask for, and everything that one of them would refuse. Nothing is generated.
+    """Print what the runs would ask for, and everything that they would refuse. Nothing is generated.
 
     Models and judges are loaded as the runs would load them. Exit code 2 if a pair would be refused.
 
@@ -127,10 +127,10 @@ def _progress(line: str) -> None:
 @_file
 @_variables
 @click.option("--out", type=PathType(), required=True, help="Directory of the plan's runs.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Models at once.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Models to run in parallel.")
 @with_options(executor_options(sharing=False, gpus=False))
-@click.option("--only", multiple=True, metavar="NAME", help="Only this model or suite of the plan; several times.")
-@click.option("--repeat", is_flag=True, help="Score runs that are done again.")
+@click.option("--only", multiple=True, metavar="NAME", help="Run only this model or suite of the plan; repeatable.")
+@click.option("--repeat", is_flag=True, help="Score finished runs again.")
 @with_options(tracking_options())
 @_json
 def run(
@@ -211,7 +211,7 @@ def _line(outcome: Outcome) -> str:
 @click.option("--out", type=PathType(), required=True, help="Directory of the plan's runs.")
 @_json
 def status(file: Path, variables: tuple[str, ...], out: Path, as_json: bool) -> None:
-    """What has become of every pair: waiting, running, done, failed, or done with other settings.
+    """Print the state of every pair: waiting, running, done, failed, or done with other settings.
 
     \b
     verism plan status plan.yaml --out P
@@ -231,7 +231,7 @@ def status(file: Path, variables: tuple[str, ...], out: Path, as_json: bool) -> 
 
 @plan.command()
 def schema() -> None:
-    """The JSON schema of plan files, for editors.
+    """Print the JSON schema of plan files, for editors.
 
     \b
     verism plan schema > plan.schema.json

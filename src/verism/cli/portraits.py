@@ -12,13 +12,15 @@ __all__ = ["portraits"]
 
 
 @click.command()
-@click.option("--count", type=click.IntRange(1), default=600, show_default=True, help="Images; tones go round.")
+@click.option(
+    "--count", type=click.IntRange(1), default=600, show_default=True, help="Number of images; the tones take turns."
+)
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
-@click.option("--out", required=True, type=PathType(file_okay=False), help="Folder, new or empty.")
+@click.option("--out", required=True, type=PathType(file_okay=False), help="Output folder, new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def portraits(count: int, seed: int, size: int, out: Path, as_json: bool) -> None:
-    """Portraits of people with the ten Monk tones in varied light, with exact truth.
+    """Render portraits with the ten Monk skin tones in varied light, with exact ground truth.
 
     \b
     verism scenes portraits --count 600 --seed 1 --out PORTRAITS

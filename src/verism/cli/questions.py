@@ -47,9 +47,9 @@ def _output() -> list[click.Parameter]:
             click.Option(
                 ["--role"],
                 type=click.Choice(roles()),
-                help="Whose questions.  [default: vqa if it is asked, else the first that files can answer]",
+                help="Role whose questions to print.  [default: vqa if asked, else the first that files can answer]",
             ),
-            click.Option(["--json", "as_json"], is_flag=True, help="JSON lines instead of CSV."),
+            click.Option(["--json", "as_json"], is_flag=True, help="Print JSON lines instead of CSV."),
             click.Option(["--raw"], is_flag=True, help=RAW_HELP),
         ],
     )
@@ -91,7 +91,7 @@ questions = _QuestionCommands(
     "questions",
     _of_suite,
     lambda suite: _output(),  # noqa: ARG005
-    about="Questions about images for judges elsewhere, of a run or of all images of a suite.\n\nFill in the last "
+    about="Print the questions about the images of a run or of a suite, for judges elsewhere.\n\nFill in the last "
     "column or columns, then read the answers with results:FILE, as in: verism observe RUN --vqa results:FILE. Choices "
     "are a JSON list, empty for yes and no. An empty answer is none, and is counted. --role asks for another role's "
     "questions: captions, texts, scores, boxes (a row for each), depth maps (a .npy file for each image).",

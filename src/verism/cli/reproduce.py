@@ -27,7 +27,7 @@ class _Papers(Group):
 
 @click.group(cls=_Papers)
 def reproduce() -> None:
-    """Published figures beside the same figures worked out again from the papers' own tables.
+    """Recompute published figures from the papers' own tables, and print both.
 
     \b
     verism reproduce gep
@@ -46,7 +46,7 @@ def _command(name: str, locations: Sequence[str]) -> click.Command:
 
     @click.command(name, help=f"{about}\n\n\b\nverism reproduce {name} --differences\nverism reproduce {name} --json")
     @click.option("--table", help='Only one table: 6, "Table 6", text; where versions differ also "v1 3".')
-    @click.option("--differences", is_flag=True, help="Leave out what agrees.")
+    @click.option("--differences", is_flag=True, help="Show only figures that differ.")
     @click.option("--json", "as_json", is_flag=True, help="Print the lines as JSON.")
     def command(table: str | None, differences: bool, as_json: bool) -> None:
         from verism.published import Verdict, as_records, as_text, of_table, undocumented

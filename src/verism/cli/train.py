@@ -142,9 +142,18 @@ def train() -> None:
 
 
 @train.command("detector")
-@click.option("--suite", "suites", multiple=True, help="Suites whose classes to learn.  [default: both PaintSkills]")
-@click.option("--scenes", "scene_dirs", multiple=True, required=True, type=PathType(), help="Rendered scenes.")
-@click.option("--out", required=True, type=PathType(), help="Checkpoint, log, detector.onnx.")
+@click.option(
+    "--suite", "suites", multiple=True, help="Suite whose classes to learn; repeatable.  [default: both PaintSkills]"
+)
+@click.option(
+    "--scenes",
+    "scene_dirs",
+    multiple=True,
+    required=True,
+    type=PathType(),
+    help="Folder of rendered scenes; repeatable.",
+)
+@click.option("--out", required=True, type=PathType(), help="Output folder: checkpoint, log, detector.onnx.")
 @_setting_options({"detector": DetectorConfig})
 @click.option(
     "--painted", type=click.IntRange(0), default=0, show_default=True,
@@ -156,7 +165,7 @@ def train() -> None:
     help="Train the second look into --out instead: class and colour of single objects, cut out. It starts from "
     "--start (default: builtin), and the next export of the detector in --out takes it in.",
 )  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
+@click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
 def train_detector(
     suites: tuple[str, ...],
@@ -208,7 +217,7 @@ def train_detector(
     type=click.IntRange(1),
     default=12_000,
     show_default=True,
-    help="Without --examples: how many images to render.",
+    help="Without --examples: number of images to render.",
 )
 @click.option(
     "--test",
@@ -216,11 +225,13 @@ def train_detector(
     type=click.IntRange(0),
     default=1_500,
     show_default=True,
-    help="Images of another seed to render and measure on; 0: none.",
+    help="Test images to render with another seed; 0: none.",
 )
-@click.option("--out", required=True, type=PathType(), help="Checkpoint, log, the two ONNX files, evaluation.")
+@click.option(
+    "--out", required=True, type=PathType(), help="Output folder: checkpoint, log, the two ONNX files, evaluation."
+)
 @_setting_options({"embedder": EmbedderConfig})
-@click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
+@click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
 def train_embedder(
     folders: tuple[Path, ...],
@@ -255,14 +266,14 @@ _FACE_OPTIONS = (
     ),
     click.option(
         "--render", "n_examples", type=click.IntRange(1), default=3_000, show_default=True,
-        help="Without --examples: how many images to render.",
+        help="Without --examples: number of images to render.",
     ),
     click.option(
         "--test", "n_test", type=click.IntRange(0), default=1_000, show_default=True,
-        help="Images of another seed to render and measure on; 0: none.",
+        help="Test images to render with another seed; 0: none.",
     ),
     click.option("--out", required=True, type=PathType(), help="Checkpoint, log, the ONNX file, evaluation."),
-    click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint."),
+    click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint."),
     click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is."),
 )  # fmt: skip
 
@@ -339,8 +350,8 @@ def train_skin_tone(
     show_default=True,
     help="builtin: our small model, from nothing; diffusers:ID_OR_PATH: finetune a Stable Diffusion model.",
 )
-@click.option("--suite", default=TRAIN_SUITE, show_default=True, help="Whose train scenes to learn.")
-@click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times; all: every one.")
+@click.option("--suite", default=TRAIN_SUITE, show_default=True, help="Suite whose train scenes to learn.")
+@click.option("--skill", "skills", multiple=True, help="Learn only this skill; repeatable; all: every one.")
 @click.option(
     "--scenes",
     "scene_dirs",
@@ -354,13 +365,13 @@ def train_skin_tone(
     type=click.IntRange(1),
     default=6000,
     show_default=True,
-    help="Without --scenes: how many to render.",
+    help="Without --scenes: number of scenes to render.",
 )
-@click.option("--out", required=True, type=PathType(), help="Checkpoints, log, model, evaluation.")
+@click.option("--out", required=True, type=PathType(), help="Output folder: checkpoints, log, model, evaluation.")
 @_setting_options({"scenes": SceneChoice})
 @_setting_options(_BASES, without=("width",))
-@click.option("--cache", type=PathType(), help="Where images taken apart are kept (builtin).")
-@click.option("--fresh", is_flag=True, help="Start anew even if --out has a checkpoint.")
+@click.option("--cache", type=PathType(), help="Cache folder for encoded images (builtin).")
+@click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export the checkpoints of --out as they are (builtin).")
 @click.option(
     "--evaluate",
@@ -368,7 +379,7 @@ def train_skin_tone(
     type=click.IntRange(0),
     default=240,
     show_default=True,
-    help="Afterwards evaluate on so many test prompts; 0: do not.",
+    help="Number of test prompts to evaluate on afterwards; 0: none.",
 )
 def train_generator(base: str, suite: str, out: Path, *, n_prompts: int, **options: Any) -> None:
     """Train a text-to-image model on rendered train scenes, then evaluate it on test prompts. Resumes.

@@ -13,7 +13,9 @@ __all__ = ["view"]
 
 @click.command()
 @click.argument("folder", type=PathType())
-@click.option("--port", type=click.IntRange(0, 65535), default=8123, show_default=True, help="0: any free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8123, show_default=True, help="Port to listen on; 0: any free one."
+)
 @click.option("--no-open", is_flag=True, help="Do not open the page in this machine's browser.")
 def view(folder: Path, port: int, no_open: bool) -> None:
     """Show all runs below FOLDER in the browser: scores, boards, every image with its verdicts, two runs side by side.

@@ -12,14 +12,16 @@ __all__ = ["people"]
 
 
 @click.command()
-@click.option("--count", type=click.IntRange(2), default=300, show_default=True, help="Images; an even number.")
-@click.option("--attribute", "attributes", multiple=True, help="Only this attribute; several times.  [default: all]")
+@click.option("--count", type=click.IntRange(2), default=300, show_default=True, help="Number of images, even.")
+@click.option(
+    "--attribute", "attributes", multiple=True, help="Render only this attribute; repeatable.  [default: all]"
+)
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
-@click.option("--out", required=True, type=PathType(file_okay=False), help="Folder, new or empty.")
+@click.option("--out", required=True, type=PathType(file_okay=False), help="Output folder, new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def people(count: int, attributes: tuple[str, ...], seed: int, size: int, out: Path, as_json: bool) -> None:
-    """Images of people in known clothes, with exact labels.
+    """Render people in known clothes, with exact labels.
 
     \b
     verism scenes people --count 300 --seed 1 --out PEOPLE

@@ -183,7 +183,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table in Markdown."""
+    """Print a Markdown table."""
 
     def row(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -61,13 +61,13 @@ SOURCES: Mapping[str, str] = {
 RUN_SETTINGS: tuple[Option, ...] = (
     Option("threshold", float, help="Confidence threshold of the rules that rest on a detector.", low=0, high=1),
     Option("shuffle", bool, help="Give each prompt the image of another one at random."),
-    Option("retry", bool, help="Ask again for images that were missing, failed or refused."),
+    Option("retry", bool, help="Try again images that are missing, failed or refused."),
     Option("size", int, help="Width and height of rendered images, pixels.", low=1),
     Option("assets", Path, help="Folder with your own 3D models and environments."),
     Option("processes", int, help="Renderers at once.", low=1),
     Option("threads", int, help="Threads of judges on the processor.", low=1),
     Option("device", str, help="PyTorch device of models of the hub."),
-    Option("base_url", str, help="Of an OpenAI-compatible service."),
+    Option("base_url", str, help="URL of an OpenAI-compatible service."),
     Option("cache", Path, help="Folder where judges keep vectors of images, shared between runs."),
     Option("images_as", str, choices=STORAGES, help="How generated images are kept: files, or shards (tar files)."),
 )

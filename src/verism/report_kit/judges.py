@@ -14,7 +14,7 @@ from verism.store import TRUTH, Run
 __all__ = ["CARDS", "JudgePanel", "cards_of", "judge_panels"]
 
 CARDS = "cards"  # folder of a run with cards of its judges
-UNMEASURED = "No card: nobody has measured how often this judge errs."
+UNMEASURED = "No judge card: the error rates of this judge have not been measured."
 COUNTED = "Where the ground truth of the images is known, its errors are counted on this page."
 # Tables of judges whose answers are vectors or texts: no class of theirs is right or wrong.
 WITHOUT_CLASSES = ("features", "captions")

@@ -53,9 +53,7 @@ __all__ = [
 MEAN = "mean"  # name of the column of the mean
 # By end of a metric's name, what it says of the metric without it: written beside that, not in rows of their own.
 COMPANIONS = {"_by_chance": "by chance", "_debiased": "debiased", "_p_value": "p"}
-ROWS_NOTE = (
-    "Value, 95 % interval and, in brackets, how many answers it rests on. More, in detail: verism report RUN, or --csv."
-)
+ROWS_NOTE = "Value [95 % interval] (number of answers). More detail: verism report RUN, or --csv."
 ROWS_CAPTION = "Value, 95 % interval and, in brackets, number of answers."
 JUDGE_METRICS = ("judge_false_accept", "judge_false_reject", "true_accuracy")
 
@@ -530,7 +528,7 @@ def _text_table(evidence: Evidence, protocol: str) -> tuple[list[str], list[list
         f"protocol {protocol}. Unusable images are not part of the values."
     )
     if any(kinds_of(members) for members in evidence.every):
-        note += " Adjusted: with the judge's error taken out; how, is in the report and in adjustments.json of the run."
+        note += " Adjusted for judge error: the report and adjustments.json of the run say how."
     return header, body, 1, note
 
 

@@ -34,7 +34,7 @@ ASPECTS: Mapping[str, Aspect] = {
     ),
     "reasoning": Aspect("are numbers, relations and combinations right?"),
     "knowledge": Aspect("does the model know the world that a text takes for granted?"),
-    "bias": Aspect("whom does the model show where the text leaves it open?"),
+    "bias": Aspect("which people does the model show where the text leaves it open?"),
     "toxicity": Aspect("does the model make harmful images?"),
     "fairness": Aspect("does the model serve some groups worse than others?"),
     "robustness": Aspect("does it hold when the text is changed and means the same?", "no suite"),

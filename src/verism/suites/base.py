@@ -85,7 +85,7 @@ __all__ = [
 ]
 
 # Options that most suites have, in one wording.
-LIMIT = Option("limit", int, low=1, help="Prompts in all, drawn so that every group keeps its share.")
+LIMIT = Option("limit", int, low=1, help="Number of prompts, sampled so that every group keeps its share.")
 SEED = Option(
     "seed", int, low=0, high=MAX_SEED, help="Seed of every random choice of prompts, and of the images.", default="0"
 )

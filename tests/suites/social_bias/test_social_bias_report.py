@@ -299,8 +299,8 @@ def test_nobody_looked(tmp_path):
 # --------------------------------------------------------------------------------------------------------------- judges
 def test_a_judge_without_card_is_told_loudly(run, tmp_path):
     answer = text_of(report([run], tmp_path / "r.html"), "results")
-    assert f"Error not measured. gender, clothes: nobody has measured how often {VQA} errs" in answer
-    assert f"Error not measured. tone: nobody has measured how often {SKIN} errs" in answer
+    assert f"Error not measured. gender, clothes: the error rates of {VQA} have not been measured" in answer
+    assert f"Error not measured. tone: the error rates of {SKIN} have not been measured" in answer
 
 
 def card(judge: str) -> JudgeCard:

@@ -142,4 +142,4 @@ def test_freed_shares_are_diamonds():
     one = score("class_share", 0.2, unit="share")
     text = tone_bars(shares=[one] * 10, adjusted=[replace(one, adjusted="rendered")] * 10, top=0.5, label="x", title="")
     assert text.count('class="diamond"') == 10
-    assert "judge's error taken out" in unescape(text)
+    assert "adjusted for judge error" in unescape(text)

@@ -670,7 +670,7 @@ def test_nobody_looked(small):
     suite = SocialBias.make({"study": small})
     observed = seen(suite)
     assert scored(suite, observed) == []
-    assert any("nobody looked" in line for line in suite.remarks(observed))
+    assert any("no judge observed" in line for line in suite.remarks(observed))
 
 
 def test_remarks_count_what_could_mislead(small):

@@ -135,7 +135,7 @@ class OpenAIVqa:
         """Lines after a run: what was asked, what came, why some did not, tokens and cost as far as known."""
         lines = self._endpoint.summary()
         if self._without:
-            lines.append(f"{self._without:,} answers were to be weighed, but the service told no probabilities of them")
+            lines.append(f"{self._without:,} answers need probabilities, but the service returned none")
         return lines
 
     def close(self) -> None:

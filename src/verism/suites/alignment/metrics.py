@@ -87,7 +87,7 @@ METRIC_SPECS = (
     MetricSpec(
         "r_precision",
         title="R-precision",
-        meaning="How often an image is nearer to its own text than to others.",
+        meaning="Share of images nearer to their own text than to the others of a pool.",
         scale=SHARE,
         better="higher",
         headline=True,

@@ -93,7 +93,7 @@ class Alignment(Suite):
         Option("split", str, help="Split of Karpathy's annotations.", default="test"),
         Option("caption", str, choices=("first", "random"), help="Which caption of an image is the prompt."),
         Option("vqascore", bool, help="Ask VQAScore's question about every image.", default="true"),
-        replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
+        replace(LIMIT, help="Number of prompts, sampled at random by --seed."),
         SEED,
         replace(N_IMAGES, default="1"),
     )
@@ -105,7 +105,7 @@ class Alignment(Suite):
             flag="--group-by",
             affects="scores",
             metrics=(),
-            help="Facets whose values are reported separately; several with commas.",
+            help="Facets to report scores by, comma-separated.",
         ),
         Rule(
             "caption_metrics",
@@ -121,7 +121,7 @@ class Alignment(Suite):
             POOL,
             low=2,
             metrics=("r_precision",),
-            help="Texts in a pool of R-precision, the image's own among them.",
+            help="Texts per pool of R-precision, the image's own among them.",
         ),
     )
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(

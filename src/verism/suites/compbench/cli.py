@@ -43,16 +43,16 @@ _categories = click.option(
     "categories",
     multiple=True,
     type=click.Choice(CATEGORIES),
-    help="Only this; may be given several times.",
+    help="Use only this category; repeatable.",
 )
 _split = click.option(
-    "--split", type=click.Choice(SPLITS), default="val", show_default=True, help="Prompts of this split."
+    "--split", type=click.Choice(SPLITS), default="val", show_default=True, help="Split of the prompts."
 )
 
 
 @click.group(cls=Group)
 def compbench() -> None:
-    """T2I-CompBench: noun phrases, structure of a copy of its prompts, images and results as released.
+    """Work with T2I-CompBench files: noun phrases, structure of a copy of the prompts, released formats.
 
     \b
     verism compbench structure DATA
@@ -71,8 +71,8 @@ def _read(folder: Path, categories: Sequence[str], split: str) -> dict[str, list
 
 @compbench.command()
 @click.argument("folder", type=PathType())
-@click.option("--parser", required=True, help="Who parses: spacy:PIPELINE, such as spacy:en_core_web_sm.")
-@click.option("--out", required=True, type=PathType(), help="File to write, JSON lines.")
+@click.option("--parser", required=True, help="Parser: spacy:PIPELINE, such as spacy:en_core_web_sm.")
+@click.option("--out", required=True, type=PathType(), help="Output file (JSON lines).")
 @_categories
 @_split
 def phrases(folder: Path, parser: str, out: Path, categories: tuple[str, ...], split: str) -> None:
@@ -90,9 +90,11 @@ def phrases(folder: Path, parser: str, out: Path, categories: tuple[str, ...], s
 
 @compbench.command()
 @click.argument("folder", type=PathType())
-@click.option("--phrases", "phrases_file", type=PathType(), help="File of noun phrases, to count those, too.")
-@click.option("--parser", help="Parser of noun phrases, instead: spacy:PIPELINE.")
-@click.option("--images", type=PathType(), help="Images in the released layout: those that released scripts misplace.")
+@click.option("--phrases", "phrases_file", type=PathType(), help="File of noun phrases to count as well.")
+@click.option("--parser", help="Parser of noun phrases, in place of a file: spacy:PIPELINE.")
+@click.option(
+    "--images", type=PathType(), help="Images in the released layout; lists those that the released scripts misplace."
+)
 @_categories
 @_split
 @_as_json
@@ -105,7 +107,7 @@ def structure(
     split: str,
     as_json: bool,
 ) -> None:
-    """How a copy of the prompts differs from the released one, and which prompts can never score as released.
+    """Check a copy of the prompts against the released one, and list prompts that can never score.
 
     \b
     verism compbench structure DATA
@@ -150,10 +152,10 @@ def structure(
 
 @compbench.command()
 @click.argument("run_dir", type=PathType())
-@click.option("--out", required=True, type=PathType(), help="Folder to write to.")
-@click.option("--images/--no-images", default=True, help="Whether images are copied.  [default: they are]")
+@click.option("--out", required=True, type=PathType(), help="Output folder.")
+@click.option("--images/--no-images", default=True, help="Copy the images.  [default: yes]")
 def export(run_dir: Path, out: Path, images: bool) -> None:
-    """A run as released: a folder of images for each category, and the results of the released rules.
+    """Export a run as released: a folder of images per category, and the results of the released rules.
 
     \b
     verism compbench export runs/mine --out released

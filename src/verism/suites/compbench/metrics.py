@@ -116,7 +116,7 @@ METRICS = (
     ),
     MetricSpec(
         "accuracy",
-        title="all there",
+        title="everything present",
         meaning="Share of images that satisfy the whole prompt: every phrase more probable than not, both objects "
         "and their relation, every number exact. Verism's, not in the paper.",
         scale=SHARE,

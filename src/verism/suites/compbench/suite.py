@@ -179,7 +179,7 @@ class CompBench(Suite):
             many=True,
             choices=CATEGORIES,
             flag="--category",
-            help="Only this category; may be given several times.",
+            help="Use only this category; repeatable.",
         ),
         Option("split", str, choices=SPLITS, help="Prompts of this split; results are on val.", default="val"),
         Option("own", bool, help="Accept files with other prompts than the released ones.", default="false"),
@@ -192,7 +192,7 @@ class CompBench(Suite):
         Option(
             "parser",
             str,
-            help="Parser of noun phrases, instead: spacy:PIPELINE.",
+            help="Parser of noun phrases, in place of a file: spacy:PIPELINE.",
             default="spacy:en_core_web_sm where it is installed",
         ),
         Option(
@@ -230,7 +230,7 @@ class CompBench(Suite):
         Rule(
             "np_num", int, 8, low=1, help="Most noun phrases that released and paper ask about; 2 until December 2023."
         ),
-        Rule("phrase_filter", bool, True, help="Whether top, the side, the left and the right are no noun phrases."),
+        Rule("phrase_filter", bool, True, help="Drop top, the side, the left and the right from the noun phrases."),
         Rule(
             "numeracy_edition",
             str,

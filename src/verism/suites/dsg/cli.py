@@ -15,7 +15,7 @@ __all__ = ["dsg"]
 
 @click.group(cls=Group)
 def dsg() -> None:
-    """DSG: released answers of judges, held against ratings of people.
+    """Compare released DSG answers with human ratings.
 
     \b
     verism dsg human pali17b_dsg.csv --ratings tifa160-likert-anns.csv
@@ -24,10 +24,10 @@ def dsg() -> None:
 
 @dsg.command()
 @click.argument("answers", type=PathType())
-@click.option("--ratings", required=True, type=PathType(), help="Ratings of people, tifa160-likert-anns.csv.")
+@click.option("--ratings", required=True, type=PathType(), help="Human ratings, tifa160-likert-anns.csv.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def human(answers: Path, ratings: Path, as_json: bool) -> None:
-    """How far scores out of ANSWERS (released format) agree with people, under each dependency rule.
+    """Measure how well scores of ANSWERS (released format) agree with human ratings, by dependency rule.
 
     \b
     verism dsg human pali17b_dsg.csv --ratings tifa160-likert-anns.csv

@@ -21,7 +21,7 @@ SKILLS_HELP = "Your copy of genai_skills.json, for numbers by skill."
 
 @click.group(cls=Group)
 def genai() -> None:
-    """GenAI-Bench: ratings of people, and VQAScores held against them.
+    """Read GenAI-Bench's human ratings, and compare VQAScores with them.
 
     \b
     verism genai ratings genai_image.json --skills genai_skills.json
@@ -34,7 +34,7 @@ def genai() -> None:
 @click.option("--skills", type=PathType(), help=SKILLS_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def ratings(file: Path, skills: Path | None, as_json: bool) -> None:
-    """Mean rating of each model in FILE (genai_image.json) by skill, agreement of raters, impossible ratings.
+    """Print mean ratings per model and skill of FILE (genai_image.json), rater agreement, impossible ratings.
 
     \b
     verism genai ratings genai_image.json --skills genai_skills.json
@@ -79,12 +79,20 @@ def ratings(file: Path, skills: Path | None, as_json: bool) -> None:
 
 @genai.command()
 @click.argument("file", type=PathType())
-@click.option("--run", "runs", multiple=True, required=True, help="MODEL_KEY=RUN: whose images a run judged.")
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    required=True,
+    help="MODEL_KEY=RUN: the run that scored a model's images; repeatable.",
+)
 @click.option("--skills", type=PathType(), help=SKILLS_HELP)
-@click.option("--protocol", default="revised", show_default=True, help="Whose scores: revised, paper or released.")
+@click.option(
+    "--protocol", default="revised", show_default=True, help="Protocol of the scores: revised, paper or released."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def human(file: Path, runs: tuple[str, ...], skills: Path | None, protocol: str, as_json: bool) -> None:
-    """How far the scores of runs agree with the ratings in FILE (genai_image.json), all models together.
+    """Measure how well the scores of runs agree with the ratings in FILE (genai_image.json), over all models.
 
     \b
     verism genai human genai_image.json --run DALLE_3=runs/dalle3 --run SDXL_Base=runs/sdxl

@@ -81,31 +81,33 @@ def _people_metrics() -> tuple[MetricSpec, ...]:
     return (
         MetricSpec(
             "human_rating",
-            title="people's rating",
+            title="human rating",
             meaning="Mean over prompts of the mean rating of their images, 1 (does not match at all) to 5 (matches "
             "exactly). Under revised, ratings off the scale are left out and counted.",
             scale=RATING,
             better="higher",
             source=PAPER,
         ),
-        of_judge("human_pearson", "Pearson with people", "Correlation of scores and mean ratings over images.",
+        of_judge("human_pearson", "Pearson correlation with human ratings",
+                 "Correlation of scores and mean ratings over images.", CORRELATION, PAPER),
+        of_judge("human_kendall", "Kendall's tau-b with human ratings",
+                 "Rank correlation of scores and mean ratings over images, ties taken into account.",
                  CORRELATION, PAPER),
-        of_judge("human_kendall", "Kendall's tau-b with people", "Rank correlation of scores and mean ratings over "
-                 "images, ties taken into account.", CORRELATION, PAPER),
-        of_judge("human_pairwise", "pairs ordered as people do", "Share of all pairs of images that scores order as "
-                 "people do; pairs that people tie count where the scores differ by at most a threshold, which is the "
-                 "best one on these images.", SHARE, pairs, baseline="human_tied_pairs"),
-        of_judge("human_pairwise_held_out", "pairs ordered as people do, threshold from other prompts", "The same with "
-                 "the threshold chosen on the other half of the prompts.", SHARE, "derived from " + pairs,
+        of_judge("human_pairwise", "pairwise accuracy against human ratings",
+                 "Share of all pairs of images that scores order as people do; pairs that people tie count where the "
+                 "scores differ by at most a threshold, which is the best one on these images.", SHARE, pairs,
                  baseline="human_tied_pairs"),
-        of_judge("human_tied_pairs", "pairs that people tie", "Share of pairs with equal mean ratings, the value of "
-                                                              "a constant score.", SHARE, pairs, better=None),
-        of_judge("picked_rating", "people's rating of the judge's pick", "Mean rating of the image with the highest "
+        of_judge("human_pairwise_held_out", "pairwise accuracy, held-out threshold",
+                 "The same with the threshold chosen on the other half of the prompts.", SHARE, "derived from " + pairs,
+                 baseline="human_tied_pairs"),
+        of_judge("human_tied_pairs", "pairs tied by human ratings",
+                 "Share of pairs with equal mean ratings: what a constant score earns.", SHARE, pairs, better=None),
+        of_judge("picked_rating", "human rating of the judge's pick", "Mean rating of the image with the highest "
                  "score among so many of a prompt, over all ways to draw them.", RATING,
                  "Li et al. 2024, arXiv:2406.13743, Table 3", baseline="random_rating"),
-        of_judge("random_rating", "people's rating of any image", "Mean rating of the images of the same prompts.",
+        of_judge("random_rating", "human rating of a random image", "Mean rating of the images of the same prompts.",
                  RATING, "Li et al. 2024, arXiv:2406.13743, Table 3"),
-        of_judge("oracle_rating", "people's rating of their own pick", "Mean rating of the image that people rate "
+        of_judge("oracle_rating", "human rating of the best-rated image", "Mean rating of the image that people rate "
                  "highest among so many of a prompt.", RATING, "Li et al. 2024, arXiv:2406.13743, Table 3"),
         of_judge("pick_gain", "gain by the judge's pick", "Rating of the judge's pick less that of any image.",
                  Scale("rating difference", LOWEST - HIGHEST, HIGHEST - LOWEST), "derived from the two"),
@@ -495,7 +497,9 @@ class GenAIBench(QuestionSuite):
             told = answers.filter(answers["question"].is_not_null())
             without = int(told["probability"].is_null().sum())
             if without:
-                lines.append(f"the judge told no probability of {without:,} of {told.height:,} answers: no VQAScore")
+                lines.append(
+                    f"the judge gave no probability for {without:,} of {told.height:,} answers: they have no VQAScore"
+                )
             if observed.observations.get(TOKENS) is None:
                 lines.append(
                     "the judge tells no probabilities of single spellings: paper and released take that of yes in any "

@@ -32,15 +32,15 @@ _labels = click.option(
 )
 _protocol = click.option("--protocol", type=ProtocolChoice(PROTOCOLS), default="revised", show_default=True)
 _group_size = click.option(
-    "--group-size", type=click.IntRange(2), default=80, show_default=True, help="Images in an artificial group."
+    "--group-size", type=click.IntRange(2), default=80, show_default=True, help="Images per artificial group."
 )
-_seed = click.option("--seed", type=SEED, default=0, show_default=True, help="Of resamples and artificial sets.")
+_seed = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of resamples and artificial sets.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 @click.group(cls=Group)
 def gep() -> None:
-    """Gender presentation differences: labels of people, and judges measured against them.
+    """Measure judges of gender presentation against human labels.
 
     \b
     verism gep labels batches/*.csv --model stable --out labels.csv
@@ -52,10 +52,12 @@ def gep() -> None:
 # -------------------------------------------------------------------------------------------------------------- labels
 @gep.command("labels")
 @click.argument("files", nargs=-1, required=True, type=PathType())
-@click.option("--out", type=PathType(), help="Table of labels to write (.csv).")
-@click.option("--study", type=PathType(), help="Attributes, groups, contexts.  [default: released]")
-@click.option("--model", help="Only images of this model, by the name in their URLs (cogview2, dalle, stable).")
-@click.option("--votes", "votes_each", type=click.IntRange(1), help="Every image must have so many.  [batches: 3]")
+@click.option("--out", type=PathType(), help="Output table of labels (.csv).")
+@click.option("--study", type=PathType(), help="Study with attributes, groups and contexts.  [default: released]")
+@click.option("--model", help="Use only images of this model, by the name in their URLs (cogview2, dalle, stable).")
+@click.option(
+    "--votes", "votes_each", type=click.IntRange(1), help="Votes that every image must have.  [default for batches: 3]"
+)
 @_seed
 @_as_json
 def gep_labels(
@@ -67,7 +69,7 @@ def gep_labels(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Majority labels from FILES of votes, and how far the voters agree.
+    """Compute majority labels from FILES of votes, and the agreement of the voters.
 
     FILES are raw batch results of Mechanical Turk, or tables (.csv, .jsonl) with the columns image (or prompt_id and
     index), attribute, vote, and optionally worker and model. Ids of workers are hashed on reading, with a key that is
@@ -113,7 +115,13 @@ def _study(source: Path | None) -> Study:
 @gep.command("judge")
 @_runs
 @_labels
-@click.option("--estimator", "estimators", multiple=True, type=click.Choice(ESTIMATORS), help="Only this; several.")
+@click.option(
+    "--estimator",
+    "estimators",
+    multiple=True,
+    type=click.Choice(ESTIMATORS),
+    help="Use only this estimator; repeatable.",
+)
 @_protocol
 @_group_size
 @_seed
@@ -127,7 +135,7 @@ def gep_judge(
     seed: int,
     as_json: bool,
 ) -> None:
-    """How good are the judges of RUNS? Their differences beside those that people see.
+    """Measure the judges of RUNS: their differences beside those in human labels.
 
     Kendall's tau, MCC of signs and Pearson's correlation of the vectors, AUC per attribute, reaction to gender over
     reaction to the attribute, and artificial sets with known differences; with several runs also the rank of models.
@@ -207,11 +215,13 @@ def _pairs(study: Study) -> list[tuple[str, str]]:
 @gep.command("ablate")
 @click.argument("run", type=PathType())
 @_labels
-@click.option("--captions", type=PathType(), help="Sentences as negatives, one per line; with --clip.")
-@click.option("--contexts", type=PathType(), help="Other contexts, one per line; with --clip.")
-@click.option("--reference-text", "references", multiple=True, help="Another reference of CC; several; with --clip.")
-@click.option("--clip", help="The model the run was judged with: gives vectors of new texts.")
-@click.option("--device", help="cpu, cuda, cuda:1 ... for --clip.")
+@click.option("--captions", type=PathType(), help="File of negative sentences, one per line; needs --clip.")
+@click.option("--contexts", type=PathType(), help="File of other contexts, one per line; needs --clip.")
+@click.option(
+    "--reference-text", "references", multiple=True, help="Another reference text of CC; repeatable; needs --clip."
+)
+@click.option("--clip", help="Model the run was judged with, to embed new texts.")
+@click.option("--device", help="Device of --clip: cpu, cuda, cuda:1 ...")
 @_protocol
 @_group_size
 @_seed
@@ -231,7 +241,7 @@ def gep_ablate(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Variants of the estimators on the vectors of RUN: which parts of them matter?
+    """Compare variants of the estimators on the vectors of RUN, to see which parts matter.
 
     No ensemble, people of the groups only, other negatives, other contexts, reference texts: each on the same
     artificial difference sets and on the vectors of each setting. Nothing is written.

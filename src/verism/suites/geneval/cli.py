@@ -24,16 +24,14 @@ from verism.terminal import Group, PathType, put_json, say
 
 __all__ = ["geneval"]
 
-_out = click.option("--out", required=True, type=PathType(), help="Folder to write to.")
+_out = click.option("--out", required=True, type=PathType(), help="Output folder.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-_metadata = click.option(
-    "--metadata", type=PathType(), help="Prompts behind the numbers.  [default: the published ones]"
-)
+_metadata = click.option("--metadata", type=PathType(), help="File of the prompts.  [default: the published ones]")
 
 
 @click.group(cls=Group)
 def geneval() -> None:
-    """GenEval: files in the released format, and what people said.
+    """Write and read GenEval files in the released format, with human annotations.
 
     \b
     verism geneval prompts --out prompts
@@ -44,7 +42,9 @@ def geneval() -> None:
 
 
 @geneval.command()
-@click.option("--draw", type=click.IntRange(1), default=1, show_default=True, help="1: the published prompts.")
+@click.option(
+    "--draw", type=click.IntRange(1), default=1, show_default=True, help="Draw of the prompts; 1: the published ones."
+)
 @_out
 def prompts(draw: int, out: Path) -> None:
     """Write evaluation_metadata.jsonl, generation_prompts.txt and object_names.txt.
@@ -62,10 +62,10 @@ def prompts(draw: int, out: Path) -> None:
 
 @geneval.command()
 @click.argument("run_dir", type=PathType())
-@click.option("--images/--no-images", default=True, help="Whether images are copied.  [default: they are]")
+@click.option("--images/--no-images", default=True, help="Copy the images.  [default: yes]")
 @_out
 def export(run_dir: Path, images: bool, out: Path) -> None:
-    """A run as released: folders of images with metadata, and results.jsonl by the released rules.
+    """Export a run as released: folders of images with metadata, and results.jsonl by the released rules.
 
     \b
     verism geneval export runs/mine --out released
@@ -138,7 +138,7 @@ def _result_lines(run: Run, asked: dict[str, Prompt], files: dict[str, str]) -> 
 @click.argument("results", type=PathType())
 @_as_json
 def summary(results: Path, as_json: bool) -> None:
-    """Scores out of RESULTS, lines in the released format, as the released summary prints them.
+    """Print the scores of RESULTS, in the released format, as the released summary prints them.
 
     \b
     verism geneval summary results.jsonl
@@ -169,14 +169,14 @@ def _record(made: Summary) -> dict[str, Any]:
 
 @geneval.command()
 @click.argument("files", nargs=-1, required=True, type=PathType())
-@click.option("--run", "run_dir", type=PathType(), help="A run of these images: how far its judge agrees.")
-@click.option("--ratings", type=PathType(), help="Table of answers to write, for verism annotate RUN --import.")
+@click.option("--run", "run_dir", type=PathType(), help="Run of these images; reports how well its judge agrees.")
+@click.option("--ratings", type=PathType(), help="Output table of answers, for verism annotate RUN --import.")
 @_metadata
 @_as_json
 def human(
     files: tuple[Path, ...], run_dir: Path | None, ratings: Path | None, metadata: Path | None, as_json: bool
 ) -> None:
-    """What annotators say, out of FILES in the authors' format: scores, agreement of people, and of a judge with them.
+    """Score human annotations, FILES in the authors' format; report agreement of annotators, and of a judge.
 
     \b
     verism geneval human annotations_clip.csv annotations_sdv2.csv annotations_if-xl.csv

@@ -60,7 +60,7 @@ METRICS = (
     ),
     MetricSpec(
         "objects_right",
-        title="objects there",
+        title="objects present",
         meaning="Share of images with enough objects of every requested class, and the exact number where one is "
         "requested.",
         scale=SHARE,
@@ -88,8 +88,8 @@ METRICS = (
     ),
     MetricSpec(
         "count_found",
-        title="number found",
-        meaning="Of the images asked to show some number of objects, the share that shows another or the same number.",
+        title="number detected",
+        meaning="Among images asked to show a given number of objects, the share that shows each number.",
         scale=SHARE,
         better=None,
         source="confusion of numbers asked for and found",

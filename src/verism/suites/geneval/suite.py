@@ -130,19 +130,24 @@ class GenEval(Suite):
     )
     in_blocks: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = (
-        Option(
-            "tasks", str, many=True, choices=TASKS, flag="--task", help="Only this task; may be given several times."
-        ),
+        Option("tasks", str, many=True, choices=TASKS, flag="--task", help="Use only this task; repeatable."),
         Option("draw", int, low=1, help="Draw of the prompts: 1 is the published one.", default="1"),
         Option("metadata", Path, help="Your own prompts, in the format of evaluation_metadata.jsonl."),
-        Option("modelled", bool, help="Only prompts whose objects the simulator has models of.", default="false"),
+        Option("modelled", bool, help="Use only prompts whose objects the simulator can render.", default="false"),
         Option("images", Path, help="Images, in the released layout or any other."),
         replace(LIMIT, help="Number of prompts, spread over the tasks."),
         replace(SEED, help="Seed of prompt sampling (--limit) and images."),
         replace(N_IMAGES, default="4"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("object_threshold", float, 0.3, low=0, high=1, help="Confidence above which released and paper count."),
+        Rule(
+            "object_threshold",
+            float,
+            0.3,
+            low=0,
+            high=1,
+            help="Confidence above which an object counts under released and paper.",
+        ),
         Rule("counting_threshold", float, 0.9, low=0, high=1, help="The same for the task counting."),
         Rule(
             "object_threshold_revised",

@@ -129,7 +129,7 @@ class GenEval2(Suite):
     info: ClassVar[SuiteInfo] = SuiteInfo(
         name="geneval2",
         title="GenEval 2",
-        question="How much of a prompt of three to ten atoms do the images show?",
+        question="How much of a prompt of three to ten atoms do images show?",
         summary="800 prompts of 3 to 10 atoms, 6,012 questions, Soft-TIFA; from your copy of the data (CC BY-NC)",
         protocols={
             "revised": "Only tokens that decide between answers count, and probabilities are shares of the mass of all "
@@ -148,7 +148,7 @@ class GenEval2(Suite):
     options: ClassVar[tuple[Option, ...]] = (
         Option("prompts_file", Path, flag="--prompts", help="Your copy of the released prompts, JSON lines."),
         Option("own", bool, help="Accept prompts other than the released ones.", default="false"),
-        Option("vqascore", bool, help="Also ask whether the image shows the prompt as a whole.", default="false"),
+        Option("vqascore", bool, help="Also ask whether the image shows the whole prompt.", default="false"),
         Option("images", Path, help="Images; a JSON object of path by prompt, as released, or any other list."),
         replace(LIMIT, help="Number of prompts, spread over numbers of atoms."),
         SEED,

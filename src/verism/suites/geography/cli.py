@@ -18,12 +18,14 @@ WORLD_OF = {"geode": "geode", "dollarstreet": "dollarstreet"}  # layout named on
 @click.command()
 @click.argument("what")
 @click.argument("folder", required=False, type=PathType())
-@click.option("--object", "objects", multiple=True, help="Only this object; several times.")
-@click.option("--region", "regions", multiple=True, help="Only this region; several times.")
+@click.option("--object", "objects", multiple=True, help="Use only this object; repeatable.")
+@click.option("--region", "regions", multiple=True, help="Use only this region; repeatable.")
 @click.option("--per-cell", type=click.IntRange(1), help="Images per object and region.  [default: 180 for GeoDE]")
-@click.option("--world", type=PathType(), help="Your own regions and objects (.yaml, .json).")
-@click.option("--tree-tag", help="Only rows with this value in the column tree_tag (EvalGIM: no).")
-@click.option("-k", type=click.IntRange(1), default=3, show_default=True, help="Neighbours; a cell needs k + 2 images.")
+@click.option("--world", type=PathType(), help="File with regions and objects of your own (.yaml, .json).")
+@click.option("--tree-tag", help="Use only rows with this value in the column tree_tag (EvalGIM: no).")
+@click.option(
+    "-k", type=click.IntRange(1), default=3, show_default=True, help="Nearest neighbours; a cell needs k + 2 images."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def check(
     what: str,
@@ -36,7 +38,7 @@ def check(
     k: int,
     as_json: bool,
 ) -> None:
-    """What is found and missing, and which part a run would use.
+    """Report which reference data is found or missing, and which part a run would use.
 
     \b
     verism data check geode GEODE                (as published: index.csv, images/)

@@ -50,7 +50,7 @@ DENSITY = MetricSpec(
 COVERAGE = MetricSpec(
     "coverage",
     title="coverage",
-    meaning="Share of real images with a generated one in their neighbourhood: diversity.",
+    meaning="Share of real images whose neighbourhood contains a generated image: diversity.",
     scale=SHARE,
     better="higher",
     source=f"{HALL}, section 3.1; Naeem et al. 2020, arXiv:2002.09797, eq. 6",

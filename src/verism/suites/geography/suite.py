@@ -132,24 +132,26 @@ class Geography(Suite):
     options: ClassVar[tuple[Option, ...]] = (
         Option("reference", Path, help="Real images: a GeoDE or DollarStreet folder, a table, or a reference file."),
         Option("images", Path, help="Images to evaluate: a table, or a folder in the authors' naming."),
-        Option("objects", str, many=True, flag="--object", help="Only this object; several times."),
-        Option("regions", str, many=True, flag="--region", help="Only this region; several times."),
+        Option("objects", str, many=True, flag="--object", help="Use only this object; repeatable."),
+        Option("regions", str, many=True, flag="--region", help="Use only this region; repeatable."),
         Option(
             "families",
             str,
             many=True,
             choices=FAMILIES,
             flag="--family",
-            help="Form of the prompts: object, region or country; several times.",
+            help="Form of the prompts: object, region or country; repeatable.",
         ),
         Option("per_cell", int, low=1, help="Images per object and region.", default="180, or the smallest real cell"),
-        Option("world", Path, help="Regions, objects, countries and templates of your own (.yaml, .json)."),
-        Option("k", int, low=1, help="Neighbours of precision and coverage; cells need k + 2 images.", default="3"),
-        Option("group_by", str, many=True, commas=True, help="Further columns to compare by; several with commas."),
-        Option("tree_tag", str, help="Only real images with this value in the column tree_tag (EvalGIM: no)."),
-        replace(LIMIT, help="Prompts in all, as whole objects where one fits."),
+        Option("world", Path, help="File with regions, objects, countries and templates of your own (.yaml, .json)."),
+        Option(
+            "k", int, low=1, help="Nearest neighbours of precision and coverage; cells need k + 2 images.", default="3"
+        ),
+        Option("group_by", str, many=True, commas=True, help="Further columns to compare by, comma-separated."),
+        Option("tree_tag", str, help="Use only real images with this value in the column tree_tag (EvalGIM: no)."),
+        replace(LIMIT, help="Number of prompts, as whole objects where one fits."),
         replace(SEED, help="Seed of the images and of the resampling behind intervals."),
-        replace(N_IMAGES, help="Refused: --per-cell says how many images each prompt gets.", default=""),
+        replace(N_IMAGES, help="Not available here; --per-cell sets the number of images per prompt.", default=""),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule("k", int, 3, low=1, metrics=OF_FEATURES, help="Number of the neighbour that defines a radius."),
@@ -162,7 +164,7 @@ class Geography(Suite):
             metrics=OF_FEATURES,
             help="Images sampled per cell; null: the size of the smallest cell.",
         ),
-        Rule("dedup", str, "protocol", choices=DEDUP, metrics=OF_FEATURES, help="Treatment of duplicates."),
+        Rule("dedup", str, "protocol", choices=DEDUP, metrics=OF_FEATURES, help="How duplicates are handled."),
         Rule(
             "group_by",
             str,

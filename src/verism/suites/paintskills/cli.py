@@ -22,19 +22,19 @@ DEMO_ERROR = 0.3  # of the scripted generator: enough wrong images to see the ju
 
 @click.command()
 @click.argument("suite")
-@click.option("--skill", "skills", multiple=True, help="Only this skill; may be given several times.")
-@click.option("--split", default="val", help="val (papers say test; the default) or train.")
-@click.option("--limit", type=click.IntRange(1), help="Scenes in all, spread evenly over skills and factors.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of scenes and sampling.")
+@click.option("--skill", "skills", multiple=True, help="Use only this skill; repeatable.")
+@click.option("--split", default="val", help="Split: val (papers say test; the default) or train.")
+@click.option("--limit", type=click.IntRange(1), help="Number of scenes, spread evenly over skills and factors.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of scenes and sampling.")
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
-@click.option("--out", required=True, type=PathType(), help="Folder, new or to be completed.")
+@click.option("--out", required=True, type=PathType(), help="Output folder; an existing one is completed.")
 @click.option("--assets", type=PathType(), help="Folder with your own 3D models and environments.")
-@click.option("--scenes", type=PathType(), help="Scenes of your own, in the published layout.")
-@click.option("--empty", type=click.IntRange(0), default=0, help="Besides, scenes with nothing in them, for training.")
-@click.option("--masks", is_flag=True, help="Also write instance masks, as the built-in generator learns from.")
-@click.option("--processes", type=WORKERS, help="Renderers at once.  [default: one per core]")
+@click.option("--scenes", type=PathType(), help="Folder of your own scenes, in the published layout.")
+@click.option("--empty", type=click.IntRange(0), default=0, help="Number of additional empty scenes, for training.")
+@click.option("--masks", is_flag=True, help="Also write instance masks, which the built-in generator is trained on.")
+@click.option("--processes", type=WORKERS, help="Parallel renderers.  [default: one per core]")
 @click.option("--executor", metavar="local|ray[:ADDRESS]", default="local", help="Render here, or on a Ray cluster.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
 def render(
     services: Services,
@@ -53,7 +53,7 @@ def render(
     executor: str,
     as_json: bool,
 ) -> None:
-    """Images, exact boxes and scene files in the published layout. Resumes where it stopped.
+    """Render images, exact boxes and scene files in the published layout. Resumes where it stopped.
 
     \b
     verism scenes render paintskills --skill count --split test --limit 200 --seed 7 --size 256 --out DATA
@@ -90,11 +90,11 @@ def render(
 
 @click.command()
 @click.option("--out", type=PathType(), default=Path("demo_run"), show_default=True)
-@click.option("--limit", type=click.IntRange(3), default=96, show_default=True, help="Prompts.")
+@click.option("--limit", type=click.IntRange(3), default=96, show_default=True, help="Number of prompts.")
 @click.option("--seed", type=SEED, default=11, show_default=True)
 @click.pass_obj
 def demo(services: Services, out: Path, limit: int, seed: int) -> None:
-    """The whole job, offline: a small generative model, images of known truth, detector, table and report.
+    """Run a complete evaluation offline: a small model, images of known truth, detector, table, report.
 
     \b
     verism demo --out demo_run

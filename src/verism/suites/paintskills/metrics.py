@@ -76,7 +76,7 @@ METRICS = (
     ),
     MetricSpec(
         "only_object",
-        title="and no other class",
+        title="object and no other class",
         meaning="Share of images with boxes of the requested class only.",
         scale=SHARE,
         better="higher",
@@ -85,8 +85,8 @@ METRICS = (
     ),
     MetricSpec(
         "count_found",
-        title="number found",
-        meaning="Of the images asked to show some number of objects, the share that shows another or the same number.",
+        title="number detected",
+        meaning="Among images asked to show a given number of objects, the share that shows each number.",
         scale=SHARE,
         better=None,
         source="confusion of numbers asked for and found",
@@ -94,7 +94,7 @@ METRICS = (
     ),
     MetricSpec(
         "shuffled_expectation",
-        title="shuffled images (theory)",
+        title="chance level (images shuffled)",
         meaning="Expected accuracy of images assigned to prompts at random, under a perfect judge, over the full "
         "prompt list.",
         scale=SHARE,

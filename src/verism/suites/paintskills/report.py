@@ -55,7 +55,7 @@ PARTS = {
     "count": {"right_number": "right number", "right_classes": "right class", "accuracy": "both"},
     "spatial": {"right_classes": "both classes there", "accuracy": "and the relation"},
     "color": {"right_object": "right object", "right_color": "right colour", "accuracy": "both"},
-    "object": {"accuracy": "object there", "only_object": "and no other class"},
+    "object": {"accuracy": "object there", "only_object": "object and no other class"},
 }
 BOUND = ("accuracy_if_unusable_wrong", "if unusable were wrong")
 FILTERS = {"skill": ("skill",), "object": ("object", "object_b")}

@@ -158,10 +158,10 @@ class PaintSkills(Suite):
     )
     in_blocks: ClassVar[bool] = True
     options: ClassVar[tuple[Option, ...]] = (
-        Option("scenes", Path, help="Scenes on disk, in the published layout."),
-        Option("skills", str, many=True, flag="--skill", help="Only this skill; may be given several times."),
-        Option("split", str, help="val (papers say test) or train.", default="val"),
-        replace(LIMIT, help="Prompts in all, spread evenly over skills and factors."),
+        Option("scenes", Path, help="Folder of scenes in the published layout."),
+        Option("skills", str, many=True, flag="--skill", help="Use only this skill; repeatable."),
+        Option("split", str, help="Split of the prompts: val (papers say test) or train.", default="val"),
+        replace(LIMIT, help="Number of prompts, spread evenly over skills and factors."),
         replace(SEED, help="Seed of scenes, sampling and generation."),
         replace(N_IMAGES, default="1"),
     )
@@ -192,7 +192,7 @@ class PaintSkills(Suite):
             low=0,
             high=1,
             protocol="paper",
-            help="Confidence threshold that the paper names.",
+            help="Confidence threshold of the paper's rules.",
         ),
         Rule(
             "spatial_margin",

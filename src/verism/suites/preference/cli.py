@@ -33,7 +33,7 @@ WIDTH = 24
 
 @click.group(cls=Group)
 def preference() -> None:
-    """Models compared by preference scores, and scores held against people's choices.
+    """Compare models by preference scores, and scores with human choices.
 
     \b
     verism preference compare runs/a runs/b runs/c
@@ -45,24 +45,24 @@ def preference() -> None:
 
 @preference.command()
 @click.argument("runs", nargs=-1, required=True, type=PathType())
-@click.option("--margin", type=click.FloatRange(0), default=0.0, help="Scores that differ by no more tie.")
+@click.option("--margin", type=click.FloatRange(0), default=0.0, help="Largest difference of scores that is a tie.")
 @click.option(
     "--when-missing",
     type=click.Choice(["left_out", "loses"]),
     default="left_out",
     show_default=True,
-    help="What a missing image does where the other model has one.",
+    help="How to count a missing image where the other model has one.",
 )
 @click.option(
     "--prior", type=click.FloatRange(0), default=1.0, show_default=True, help="Ties added to every pair of models."
 )
-@click.option("--resamples", type=click.IntRange(0), default=2000, show_default=True, help="Behind each interval.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the resampling.")
+@click.option("--resamples", type=click.IntRange(0), default=2000, show_default=True, help="Resamples per interval.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the resampling.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def compare(
     runs: tuple[Path, ...], margin: float, when_missing: Any, prior: float, resamples: int, seed: int, as_json: bool
 ) -> None:
-    """Mean scores, wins of every pair and Bradley-Terry strengths of the models of finished RUNS.
+    """Compare the models of finished RUNS: mean scores, pairwise wins, Bradley-Terry strengths.
 
     \b
     verism preference compare runs/a runs/b runs/c
@@ -107,7 +107,7 @@ def compare(
 @click.option("--out", type=PathType(), help="Folder for prompts.csv and images.csv, to be scored by a run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def choices(file: Path, images_in: Path | None, out: Path | None, as_json: bool) -> None:
-    """Count people's choices in FILE, and list its prompts and images for a run that scores them.
+    """Count human choices in FILE, and list its prompts and images for a run that scores them.
 
     \b
     verism preference choices test.json
@@ -153,10 +153,10 @@ def _lists(items: Sequence[RankedItem], folder: Path, out: Path) -> dict[str, in
 @preference.command()
 @click.argument("file", type=PathType())
 @click.option("--run", "runs", multiple=True, type=PathType(), help="Run that scored the images; repeatable.")
-@click.option("--scores", type=PathType(), help="In place of runs: a table of image and score.")
-@click.option("--validation", type=PathType(), help="Choices on which the threshold of Pick-a-Pic's rule is chosen.")
-@click.option("--gap", type=click.FloatRange(0, 1), help="In place of that: the threshold itself.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the halves of prompts.")
+@click.option("--scores", type=PathType(), help="Table of image and score, in place of runs.")
+@click.option("--validation", type=PathType(), help="File of choices to tune the threshold of Pick-a-Pic's rule on.")
+@click.option("--gap", type=click.FloatRange(0, 1), help="Threshold of that rule, in place of --validation.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random halves of the prompts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
 def human(
@@ -169,7 +169,7 @@ def human(
     seed: int,
     as_json: bool,
 ) -> None:
-    """How far scores agree with people's choices in FILE, by each published rule and by ours.
+    """Measure how well scores agree with human choices in FILE, by each published rule and by ours.
 
     \b
     verism preference human test.json --run W
@@ -190,11 +190,11 @@ def human(
 @preference.command()
 @click.argument("runs", nargs=2, type=PathType())
 @click.option("--task", default="preference", show_default=True, help="Name of the question about pairs.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the halves of prompts.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random halves of the prompts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_obj
 def people(services: Services, runs: tuple[Path, Path], task: str, seed: int, as_json: bool) -> None:
-    """How far the scores of two RUNS agree with annotators who compared their images (verism annotate RUN RUN).
+    """Measure how well the scores of two RUNS agree with annotators' choices (verism annotate RUN RUN).
 
     \b
     verism annotate runs/a runs/b --task preference

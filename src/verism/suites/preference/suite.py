@@ -91,7 +91,7 @@ class Preference(Suite):
         Option("images_b", Path, help="A second set of images of the same prompts, to compare with --images."),
         Option("label_a", str, help="Label of the first set.", default="the name of its folder"),
         Option("label_b", str, help="Label of the second set.", default="the name of its folder"),
-        replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
+        replace(LIMIT, help="Number of prompts, sampled at random by --seed."),
         SEED,
         replace(N_IMAGES, default="as many as there are of a prompt in --images, else 1"),
     )
@@ -102,7 +102,7 @@ class Preference(Suite):
             0.0,
             low=0,
             metrics=("win_rate", "tie_rate", "compared"),
-            help="Scores of two images that differ by no more tie; in units of the scorer.",
+            help="Largest difference of two scores that is a tie, in units of the scorer.",
         ),
         Rule(
             "when_missing",
@@ -110,7 +110,7 @@ class Preference(Suite):
             "left_out",
             choices=("left_out", "loses"),
             metrics=("win_rate", "tie_rate", "compared"),
-            help="What a missing image does where the other set has one: it is left out and counted, or loses.",
+            help="How to count a missing image where the other set has one: left out and counted, or a loss.",
         ),
         Rule(
             "group_by",
@@ -119,7 +119,7 @@ class Preference(Suite):
             flag="--group-by",
             affects="scores",
             metrics=(),
-            help="Facets of the prompts whose values are reported separately; style and category if there are any.",
+            help="Facets to report scores by; style and category if there are any.",
         ),
     )
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(

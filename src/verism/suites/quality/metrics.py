@@ -94,7 +94,7 @@ METRICS = (
     MetricSpec(
         "coverage",
         title="coverage",
-        meaning="Share of real images with a generated one in their neighbourhood: diversity.",
+        meaning="Share of real images whose neighbourhood contains a generated image: diversity.",
         scale=SHARE,
         better="higher",
         headline=True,

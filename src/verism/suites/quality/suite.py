@@ -103,7 +103,7 @@ class Quality(Suite):
             "FID, KID, precision and the rest depend on the network, its weights and on how images were cut and "
             "resized: numbers made with other features are not comparable.",
             "FID is biased upwards for few images; compare runs of equal size, or its extrapolation.",
-            "None of these looks at a single image as a person would.",
+            "None of these metrics judges a single image as a person would.",
         ),
         citation="Heusel et al. 2017 (FID), Binkowski et al. 2018 (KID), Naeem et al. 2020 (PRDC)",
     )
@@ -117,7 +117,7 @@ class Quality(Suite):
         ),
         Option("images", Path, help="Images to evaluate: a folder, a list or a run.", flag="--images"),
         Option("prompts", Path, help="Prompt list (.txt, .csv, .jsonl): with it, images are matched by name."),
-        replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
+        replace(LIMIT, help="Number of prompts, sampled at random by --seed."),
         SEED,
         replace(N_IMAGES, default="1"),
     )
@@ -128,7 +128,7 @@ class Quality(Suite):
             3,
             low=1,
             metrics=(*MANIFOLD, "expected_coverage"),
-            help="Neighbours of precision, recall, density and coverage.",
+            help="Nearest neighbours of precision, recall, density and coverage.",
         ),
         Rule(
             "group_by",
@@ -213,7 +213,7 @@ class Quality(Suite):
 
     @property
     def k(self) -> int:
-        """Neighbours of precision, recall, density and coverage."""
+        """Nearest neighbours of precision, recall, density and coverage."""
         return int(self.rule("k"))
 
     def check_rule(self, rule: Rule, value: Any) -> Any:

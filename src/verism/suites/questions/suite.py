@@ -80,9 +80,11 @@ def question_options(
         Option("images", Path, help="Images named by prompt id, in a folder, or any list."),
     ]
     if grids:
-        options.append(Option("grid", bool, help="Each file is a grid of 2 x 2 images of its prompt.", default="false"))
+        options.append(
+            Option("grid", bool, help="Read each file as a grid of 2 x 2 images of its prompt.", default="false")
+        )
     if named_by_model:
-        options.append(Option("image_model", str, help="Images are named ID_MODEL, as released; the MODEL."))
+        options.append(Option("image_model", str, help="MODEL of images that are named ID_MODEL, as released."))
     return (
         *options,
         Option(

@@ -37,7 +37,7 @@ METRICS = (
     ),
     MetricSpec(
         "mad_p_value",
-        title="p, every image drawn evenly",
+        title="p-value against even sampling",
         meaning="Probability of a MAD this large for a model with equal shares.",
         scale=PROBABILITY,
         better=None,
@@ -46,7 +46,7 @@ METRICS = (
     ),
     MetricSpec(
         "mad_debiased",
-        title="MAD without chance (debiased)",
+        title="MAD, debiased",
         meaning="MAD of the true shares, without the bias of few images.",
         scale=MAD,
         better="lower",
@@ -165,7 +165,7 @@ METRICS = (
     ),
     MetricSpec(
         "reference_deviation_expected",
-        title="of a model that follows the reference, at this n",
+        title="deviation of a model that follows the reference, at this n",
         meaning="Expected value for a model that follows the target, at these numbers of images.",
         scale=MAD,
         better=None,
@@ -174,7 +174,7 @@ METRICS = (
     ),
     MetricSpec(
         "reference_deviation_debiased",
-        title="deviation without chance (debiased)",
+        title="deviation from the reference, debiased",
         meaning="Deviation of the true shares, without the bias of few images.",
         scale=MAD,
         better="lower",
@@ -218,7 +218,7 @@ METRICS = (
     ),
     MetricSpec(
         "judge_accuracy",
-        title="judge is right",
+        title="judge accuracy",
         meaning="Share of images whose class is that of the ground truth.",
         scale=SHARE,
         better="higher",

@@ -124,7 +124,7 @@ def tone_bars(
             drawn += word(at, bottom - 6, UNDEFINED, "none")
         freed = adjusted[k] if k < len(adjusted) else None
         if freed is not None and not math.isnan(freed.value):
-            description += f"; judge's error taken out: {cell(freed)} %"
+            description += f"; adjusted for judge error: {cell(freed)} %"
             if interval(freed):
                 drawn += upright(at, freed, "thin", 8)
             drawn += (

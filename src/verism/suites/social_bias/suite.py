@@ -141,7 +141,14 @@ class SocialBias(Suite):
         N_IMAGES,
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("unsure", float, UNSURE, low=0, high=0.5, help="Distance from chance below which an answer is unsure."),
+        Rule(
+            "unsure",
+            float,
+            UNSURE,
+            low=0,
+            high=0.5,
+            help="Distance from chance below which an answer counts as unsure.",
+        ),
         Rule(
             "intersections",
             str,
@@ -157,7 +164,7 @@ class SocialBias(Suite):
             low=1,
             affects="scores",
             metrics=(),
-            help="Images below which a joint share is not reported.",
+            help="Least number of images for a joint share.",
         ),
         Rule(
             "target",
@@ -176,7 +183,7 @@ class SocialBias(Suite):
             file=True,
             affects="scores",
             metrics=(),
-            help="Judge cards, before those of verism.",
+            help="Judge cards to use before the built-in ones.",
         ),
         Rule(
             "n_resamples",
@@ -334,7 +341,7 @@ class SocialBias(Suite):
         if "skin_tones" in tables:
             lines += _about_faces(counts)
         if not set(tables) & {"answers", "skin_tones"}:
-            lines.append("nobody looked at the images: name a judge of questions or of skin tones")
+            lines.append("no judge observed the images: name a VQA model (--vqa) or a skin tone judge (--skin-tone)")
         cards = (*self.cards, *shipped_cards())
         return lines + missing_cards(self.study, observed, cards) + uneven_coverage(self.study, observed, cards)
 
@@ -378,7 +385,7 @@ class SocialBias(Suite):
             lines.append(f"{absent:,} images show no person, says the judge: under revised, answers about "
                          "them are not used; under released and paper they are")  # fmt: skip
         if any(not axis.measured for axis in self.study.axes):
-            lines.append("what is told is how people in images are perceived; nobody's gender or origin is known")
+            lines.append("results describe how people in images are perceived, and not anyone's gender or origin")
         return lines
 
     # -------------------------------------------------------------------------------------------------------- making
@@ -442,7 +449,7 @@ def _about_faces(counts: Mapping[str, int]) -> list[str]:
     n, faceless = counts.get("looked for faces", 0), counts.get("faceless", 0)
     with_usable = counts.get("usable faces", 0)
     if faceless:
-        lines.append(f"no face was found in {faceless:,} of {n:,} images: no tone of skin is told for them")
+        lines.append(f"no face was found in {faceless:,} of {n:,} images: they have no skin tone")
     if unusable := n - faceless - with_usable:
         lines.append(f"in {unusable:,} of {n:,} images there is a face, but none whose colour can be used")
     lines.append(

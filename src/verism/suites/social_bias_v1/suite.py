@@ -114,7 +114,7 @@ class SocialBiasV1(Suite):
             choices=("released", "revised"),
             help="Articles of the prompts: always a, or those of November 2022.",
         ),
-        replace(LIMIT, help="Prompts in all, drawn at random by --seed."),
+        replace(LIMIT, help="Number of prompts, sampled at random by --seed."),
         replace(SEED, help="Seed of images, prompt sampling and resampling."),
         replace(N_IMAGES, default="9"),
     )
@@ -122,7 +122,14 @@ class SocialBiasV1(Suite):
         Rule(
             "protocols", str, PROTOCOLS_HERE, many=True, choices=PROTOCOLS_HERE, metrics=(), help="Protocols to apply."
         ),
-        Rule("unsure", float, UNSURE_BAND, low=0, high=0.5, help="Distance of two classes below which it is unsure."),
+        Rule(
+            "unsure",
+            float,
+            UNSURE_BAND,
+            low=0,
+            high=0.5,
+            help="Distance of two classes below which an answer is unsure.",
+        ),
         Rule("logit_scale", float, LOGIT_SCALE, low=1e-6, high=1e6, help="Factor of the cosines of the classifier."),
         Rule(
             "target",
@@ -141,7 +148,7 @@ class SocialBiasV1(Suite):
             file=True,
             affects="scores",
             metrics=(),
-            help="Judge cards, before those of verism.",
+            help="Judge cards to use before the built-in ones.",
         ),
         Rule(
             "labels",

@@ -250,7 +250,7 @@ METRICS = (
     ),
     MetricSpec(
         "ocr_blind",
-        title="OCR finds nothing",
+        title="OCR reads nothing",
         meaning="Share of images with text in which the engine read none.",
         scale=SHARE,
         better="lower",

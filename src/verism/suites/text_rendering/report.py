@@ -17,7 +17,7 @@ RULES = (
     ("punctuation", "punctuation marks"),
     ("text_order", "regions: within each text; reading: of the texts as well"),
     ("repeats", "count: a word asked for twice has to be read twice"),
-    ("surplus", "count: text that is too much is an error"),
+    ("surplus", "count: surplus text is an error"),
 )
 ERRORS = ("ocr_cer", "ocr_wer", "ocr_blind")
 

@@ -112,10 +112,16 @@ class TextRendering(Suite):
         ),
     )
     options: ClassVar[tuple[Option, ...]] = (
-        Option("prompt_set", str, choices=(OWN, *SETS), flag="--set", help="Prompts to ask.", default=OWN),
+        Option("prompt_set", str, choices=(OWN, *SETS), flag="--set", help="Set of prompts.", default=OWN),
         Option("prompts_file", Path, flag="--prompts", help="Your copy of a published set: a file, or a folder."),
         Option("altered", bool, help="Accept prompts other than the released ones.", default="false"),
-        Option("languages", str, many=True, flag="--language", help="Only prompts with texts in this language."),
+        Option(
+            "languages",
+            str,
+            many=True,
+            flag="--language",
+            help="Use only prompts with texts in this language; repeatable.",
+        ),
         Option(
             "grid", int, low=1, high=8, help="Rows and columns of OneIG's grids; 1: single images.", default=str(GRID)
         ),
@@ -133,7 +139,7 @@ class TextRendering(Suite):
             "regions",
             choices=("regions", "reading"),
             protocol="revised",
-            help="regions: order counts within each text; reading: of the texts as well.",
+            help="regions: word order counts within each text; reading: the order of texts counts as well.",
         ),
         Rule(
             "repeats",
@@ -149,7 +155,7 @@ class TextRendering(Suite):
             "count",
             choices=("count", "free"),
             protocol="revised",
-            help="free: text that is too much is no error (CER, WER, text right).",
+            help="free: surplus text is no error (CER, WER, text right).",
         ),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS

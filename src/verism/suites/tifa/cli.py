@@ -15,7 +15,7 @@ __all__ = ["tifa"]
 
 @click.group(cls=Group)
 def tifa() -> None:
-    """TIFA: metrics, held against ratings of people.
+    """Compare TIFA and other metrics with human ratings.
 
     \b
     verism tifa human human_annotations_with_scores.json
@@ -26,7 +26,7 @@ def tifa() -> None:
 @click.argument("ratings", type=PathType())
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def human(ratings: Path, as_json: bool) -> None:
-    """How far each metric in RATINGS (released format) agrees with people; the published Spearman's is Pearson's.
+    """Measure how well each metric in RATINGS (released format) agrees with people; published Spearman's is Pearson's.
 
     \b
     verism tifa human human_annotations_with_scores.json

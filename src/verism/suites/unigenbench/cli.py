@@ -15,7 +15,7 @@ __all__ = ["unigenbench"]
 
 @click.group(cls=Group)
 def unigenbench() -> None:
-    """UniGenBench: results of the released evaluation.
+    """Convert results of the released UniGenBench evaluation.
 
     \b
     verism unigenbench answers results.csv --prompts test_prompts_en.csv --out answers.csv
@@ -24,10 +24,10 @@ def unigenbench() -> None:
 
 @unigenbench.command()
 @click.argument("results", type=PathType())
-@click.option("--prompts", required=True, type=PathType(), help="The list of prompts that they are of.")
-@click.option("--out", required=True, type=PathType(), help="Table of answers to write, for --vqa results:FILE.")
+@click.option("--prompts", required=True, type=PathType(), help="File of the prompts that the results belong to.")
+@click.option("--out", required=True, type=PathType(), help="Output table of answers, for --vqa results:FILE.")
 def answers(results: Path, prompts: Path, out: Path) -> None:
-    """RESULTS of the released evaluation as answers to the suite's questions, so that they are scored here.
+    """Convert RESULTS of the released evaluation to answers of the suite's questions, to score them here.
 
     \b
     verism unigenbench answers results.csv --prompts test_prompts_en.csv --out answers.csv

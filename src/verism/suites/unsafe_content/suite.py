@@ -151,7 +151,7 @@ class UnsafeContent(Suite):
         Option("own", bool, help="Accept a file other than i2p_benchmark.csv.", default="false"),
         Option("images", Path, help="Images named by prompt id, in a folder, or any list."),
         Option("question", str, help="Question to the judge; yes means unsafe.", default="names seven kinds"),
-        Option("kinds", str, many=True, flag="--kind", help="Only prompts of this kind."),
+        Option("kinds", str, many=True, flag="--kind", help="Use only prompts of this kind; repeatable."),
         Option("hard", bool, help="Only prompts marked hard in the file.", default="false"),
         Option("max_toxicity", float, low=0.0, high=1.0, help="Only prompts with a toxicity below this."),
         replace(LIMIT, help="Number of prompts, sampled by seed."),
@@ -167,7 +167,7 @@ class UnsafeContent(Suite):
             low=0.0,
             high=1.0,
             protocol="revised",
-            help="An image is unsafe from this probability on; null: where the judge answers yes.",
+            help="Probability from which an image is unsafe; null: the judge's answer decides.",
         ),
     )
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"toxicity": ("unsafe_share",)})

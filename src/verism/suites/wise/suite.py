@@ -127,7 +127,7 @@ class Wise(QuestionSuite):
         limits=(
             "The two editions share ids, file names of images and the name WiScore, and their numbers cannot be "
             "compared; runs of different editions are refused.",
-            "A judge knows what its own training told it; what it does not know it may take for right.",
+            "A judge can only check facts that it knows, and may accept images of facts that it does not know.",
             "Published numbers come from named judges and the released words; ours are other words unless you bring "
             "the released ones.",
         ),
