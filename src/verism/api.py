@@ -1012,6 +1012,7 @@ def _filled(judge: str | Judge, need: Need, context: Context, pool: ModelPool | 
         made = make_judge(judge, context, need.role) if pool is None else pool.judge(judge, context, need.role)
     assert not isinstance(made, str)
     getattr(made, "check", lambda _: None)(need)
+    getattr(made, "start_run", lambda: None)()  # what it remarked on belongs to the run before
     return _Filled(made, need, made_here=isinstance(judge, str) and pool is None)
 
 

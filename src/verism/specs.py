@@ -28,6 +28,7 @@ __all__ = [
     "SHARE",
     "Better",
     "Comparison",
+    "Demo",
     "JudgeBench",
     "Layout",
     "MetricSpec",
@@ -261,6 +262,34 @@ class JudgeBench:
     paired: bool = False
     by: tuple[str, ...] = ()
     by_prompts: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """What a suite shows offline, as its part of ``verism demo --all``; one column of the demo's plan.
+
+    Attributes:
+        models: what generates the images, by the name that the board gives it, as ``--model`` takes it. A name stands
+            for the same model in all suites.
+        references: likewise, for rows of the board that are not ranked.
+        settings: of all its runs, in the words of a plan: options, judges by role, ``rules``, ``size``, ``correct`` ...
+            ``{files}`` in a text stands for the folder that ``files`` writes.
+        shows: what its numbers tell, in one sentence.
+        files: ``"package.module:function"`` that writes example files of our own, where the suite's prompts or images
+            may not come with verism. It is given an empty folder, and a function that gives a renderer.
+        left_out: what of the suite cannot be shown offline, and why; a sentence each.
+        variant: told apart from the suite's other parts by this; empty for the first.
+        least: prompts that it needs at least, however few are asked for.
+    """
+
+    models: Mapping[str, str]
+    settings: Mapping[str, Any]
+    shows: str
+    references: Mapping[str, str] = field(default_factory=dict)
+    files: str = ""
+    left_out: tuple[str, ...] = ()
+    variant: str = ""
+    least: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

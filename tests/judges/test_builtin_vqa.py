@@ -34,6 +34,8 @@ KNOWN = Vocabularies(
         ("Is there exactly one bus?", Asked(kind="number", thing="bus", number=1)),
         ("Are there 4 buses in the image?", Asked(kind="number", thing="bus", number=4)),
         ("How many dogs are there?", Asked(kind="how_many", thing="dog")),
+        ("How many dogs are in the image? Answer in one word.", Asked(kind="how_many", thing="dog")),
+        ("Is there a dog in the image? Answer in one word.", Asked(kind="present", thing="dog")),
         ("Is the bus red?", Asked(kind="colour", thing="bus", color="red")),
         ("Is the bus chartreuse?", "word"),
         ("What color is the stop sign?", Asked(kind="what_colour", thing="stop sign")),

@@ -13,6 +13,9 @@ from verism.errors import UsageError, VerismError
 from verism.pipeline.local import make_requests
 from verism.pipeline.sharing import SharedImages
 from verism.plans import Plan, plan_status, run_plan
+from verism.plans.board import make_board
+from verism.plans.board_page import board_page
+from verism.plans.board_text import markdown_board
 from verism.plans.execution import check_plan
 from verism.plans.status import run_path
 from verism.records import LoadedImage, Request, Result, frame
@@ -42,9 +45,13 @@ class Broken(Noise):
 
 
 class Blind:
-    """A detector that sees nothing."""
+    """A detector that sees nothing, and counts the runs it is told of."""
 
     name = "blind"
+    runs = 0
+
+    def start_run(self) -> None:
+        self.runs += 1
 
     def observe(self, images: Sequence[LoadedImage], need: object) -> object:  # noqa: ARG002
         return frame("detections", [{"image_id": i.image_id, "judge": self.name, "query": -1} for i in images])
@@ -192,3 +199,67 @@ def test_runs_of_a_plan_are_ordinary_runs(tmp_path):
 
     assert outcome.path == run_path(Path(tmp_path / "P"), plan.pairs[0])
     assert Run.open(outcome.path).scores()
+
+
+def test_judges_are_told_of_every_run_so_that_remarks_are_of_one(tmp_path):
+    judge = Blind()
+    suites = {f"s{n}": {"suite": "paintskills", "skills": ["object"], "limit": n} for n in (2, 3)}
+    run_plan(Plan.make(models={"noise": Noise()}, suites=suites, defaults={"detector": judge}), tmp_path / "P")
+    assert judge.runs == 2
+
+
+# ---------------------------------------------------------------------------------------------- corrections and reports
+def corrected(**settings: object) -> Plan:
+    return Plan.make(
+        models={"wrong": "scripted:error=0.5"},
+        suites={"paintskills": {"skills": ["object"], "limit": 4, "size": 64, **settings}},
+        defaults={"seed": 1},
+    )
+
+
+def test_scores_are_corrected_and_reports_written_where_a_plan_asks_for_it(tmp_path):
+    plan = corrected(detector=Blind(), correct="rendered")
+    [outcome] = run_plan(plan, tmp_path / "P", reports=True)
+    assert (outcome.state, outcome.remarks) == ("done", ())
+    run = Run.open(outcome.path)
+    of_skill = [s for s in run.scores() if s.protocol == "revised" and s.group == {"skill": "object"}]
+    truth = {s.metric: s for s in of_skill if s.adjusted == "rendered"}
+    judged = {s.metric: s for s in of_skill if not s.adjusted}
+    assert judged["accuracy"].value == 0.0
+    assert truth["accuracy"].value == judged["true_accuracy"].value > 0
+    assert (outcome.path / "report" / "index.html").is_file()
+
+    board = make_board([tmp_path / "P"])
+    cells = [cell for row in board.rows for cell in row.cells.values()]
+    assert any(c.score.value == 0.0 and c.adjusted and c.adjusted.value > 0 for c in cells if c.score)
+    assert "adjusted by rendered images" in markdown_board(board)
+    assert "adjusted by rendered images" in board_page(board)
+    header, *lines = board.csv().splitlines()
+    assert header.endswith("adjusted,adjusted_value,adjusted_low,adjusted_high")
+    assert any(",rendered," in line for line in lines)
+
+    (outcome.path / "report" / "index.html").unlink()
+    [kept] = run_plan(plan, tmp_path / "P", reports=True)
+    assert kept.state == "kept"
+    assert (outcome.path / "report" / "index.html").is_file()
+
+
+def test_a_correction_that_is_refused_leaves_the_scores_as_judged_and_says_why(tmp_path):
+    plan = make(noise=Noise())
+    asked = Plan.make(
+        models={"noise": Noise()},
+        suites={"first": {"suite": "paintskills", "skills": ["object"], "limit": 4, "correct": "rendered"}},
+        defaults={"detector": Blind(), "seed": 1},
+    )
+    [outcome] = run_plan(asked, tmp_path / "P")
+    assert outcome.state == "done"
+    assert "nothing says how its judges err" in outcome.remarks[0]
+    assert not [s for s in Run.open(outcome.path).scores() if s.adjusted]
+    # Runs of plans that say nothing of it keep the hash they had.
+    assert asked.pairs[0].record()["correct"] == "rendered"
+    assert "correct" not in plan.pairs[0].record()
+
+
+def test_other_words_for_correct_are_refused():
+    with pytest.raises(UsageError, match="correct"):
+        corrected(correct="maybe")

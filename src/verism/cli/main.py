@@ -36,6 +36,7 @@ from verism.cli.common import (
     with_options,
 )
 from verism.cli.data import data
+from verism.cli.demo import demo
 from verism.cli.export import export
 from verism.cli.faults import explain
 from verism.cli.gate import gate
@@ -651,6 +652,7 @@ def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets:
         click.echo(str(path))
 
 
+cli.add_command(demo)
 cli.add_command(annotate)
 cli.add_command(board)
 cli.add_command(agreement)

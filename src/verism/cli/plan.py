@@ -131,6 +131,7 @@ def _progress(line: str) -> None:
 @with_options(executor_options(sharing=False, gpus=False))
 @click.option("--only", multiple=True, metavar="NAME", help="Run only this model or suite of the plan; repeatable.")
 @click.option("--repeat", is_flag=True, help="Score finished runs again.")
+@click.option("--reports", is_flag=True, help="Also write the report of each run; the board links to it.")
 @with_options(tracking_options())
 @_json
 def run(
@@ -140,6 +141,7 @@ def run(
     jobs: int,
     only: tuple[str, ...],
     repeat: bool,
+    reports: bool,
     track: tuple[str, ...],
     step: int | None,
     checkpoint: str | None,
@@ -181,6 +183,7 @@ def run(
         executor=executor,
         only=only,
         repeat=repeat,
+        reports=reports,
         on_outcome=note,
         track=track,
         step=step,

@@ -25,7 +25,7 @@ from verism.files import read_rows as read_table
 from verism.locations import location
 from verism.pipeline.comparison import Difference
 from verism.plans.rank_agreement import ColumnAgreement, column_agreements
-from verism.plans.status import read_rows
+from verism.plans.status import read_rows, report_path
 from verism.records import Score
 from verism.specs import MetricSpec, Presentation
 from verism.statistics.ranking import Ranking, rank_models
@@ -45,7 +45,8 @@ class Cell:
     Attributes:
         state: ``ok``; ``undefined``: scored, and the number cannot be known; ``missing``: no such run, or a run that
             does not measure it; ``failed``: the run failed; ``excluded``: the plan does not ask for it.
-        score: the number; None without one.
+        score: the number, as judged; None without one.
+        adjusted: the same with the judge's error taken out, where the run was scored so (``verism score --correct``).
         note: why there is none.
         rank: rank by the value alone; None for references and without a value.
         rank_low: best rank it can have.
@@ -56,6 +57,7 @@ class Cell:
 
     state: CellState
     score: Score | None = None
+    adjusted: Score | None = None
     note: str = ""
     rank: float | None = None
     rank_low: int | None = None
@@ -66,7 +68,8 @@ class Cell:
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
         plain = asdict(self)
-        plain["score"] = None if self.score is None else _plain(asdict(self.score) | {"group": dict(self.score.group)})
+        for name, score in (("score", self.score), ("adjusted", self.adjusted)):
+            plain[name] = None if score is None else _plain(asdict(score) | {"group": dict(score.group)})
         return plain | {"reasons": list(self.reasons)}
 
 
@@ -175,12 +178,19 @@ class Board:
         """A line for each model and metric."""
         names = ("value", "ci_low", "ci_high", "n_used", "n_unusable", "unit")
         ranks = ("rank", "rank_low", "rank_high", "best")
+        freed = {
+            "adjusted": "adjusted",
+            "adjusted_value": "value",
+            "adjusted_low": "ci_low",
+            "adjusted_high": "ci_high",
+        }
         first = ("model", "reference", "suite", "metric", "group", "protocol", "state")
         lines: list[list[Any]] = []
         for row in self.rows:
             for column in self.columns:
                 cell = row.cells[column.key]
                 plain = {} if cell.score is None else _plain(asdict(cell.score))
+                adjusted = {} if cell.adjusted is None else _plain(asdict(cell.adjusted))
                 group = ";".join(f"{k}={v}" for k, v in column.group.items())
                 lines.append(
                     [
@@ -188,9 +198,10 @@ class Board:
                         *(plain.get(name) for name in names),
                         *(getattr(cell, name) for name in ranks),
                         *(cell.note, "; ".join(cell.reasons)),
+                        *(adjusted.get(name) for name in freed.values()),
                     ]
                 )
-        return csv_text([*first, *names, *ranks, "note", "reasons"], lines)
+        return csv_text([*first, *names, *ranks, "note", "reasons", *freed], lines)
 
 
 def _plain(value: Any) -> Any:
@@ -484,16 +495,19 @@ class _Maker:
             if source is None:
                 return Cell(state="excluded", note="not in the plan")
             return Cell(state="failed" if source.failed else "missing", note=source.note)
-        for score in run.scores():
-            if (
-                not score.adjusted
-                and (score.metric, score.protocol) == (column.metric, column.protocol)
-                and dict(score.group) == dict(column.group)
-            ):
-                if math.isnan(score.value):
-                    return Cell(state="undefined", score=score, note="undefined for these images")
-                return Cell(state="ok", score=score)
-        return Cell(state="missing", note="not measured")
+        found = [
+            score
+            for score in run.scores()
+            if (score.metric, score.protocol) == (column.metric, column.protocol)
+            and dict(score.group) == dict(column.group)
+        ]
+        judged = next((score for score in found if not score.adjusted), None)
+        adjusted = next((score for score in found if score.adjusted and not math.isnan(score.value)), None)
+        if judged is None:
+            return Cell(state="missing", note="not measured")
+        if math.isnan(judged.value):
+            return Cell(state="undefined", score=judged, adjusted=adjusted, note="undefined for these images")
+        return Cell(state="ok", score=judged, adjusted=adjusted)
 
     def _row(self, model: str, reference: bool, cells: Mapping[str, Cell]) -> Row:
         states: dict[str, int] = {}
@@ -513,7 +527,7 @@ class _Maker:
             if worst:
                 unusable[suite] = worst
             paths[suite] = str(run.path)
-            page = run.path / "report" / "index.html"
+            page = report_path(run.path)
             if self.relative_to is not None and page.is_file():
                 reports[suite] = Path(os.path.relpath(page, self.relative_to)).as_posix()
         return Row(

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from verism._version import __version__
 from verism.plans.board import ALPHA, Board, Cell, Column
-from verism.plans.board_text import cell_words
+from verism.plans.board_text import adjusted_words, cell_words
 from verism.report_kit.figures import environment
 from verism.report_kit.page import json_in_script
 
@@ -54,6 +54,7 @@ def board_page(board: Board, *, link: str = "report") -> str:
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             data=json_in_script(board.record()),
             alpha=ALPHA,
+            adjusted=any(cell.adjusted for row in board.rows for cell in row.cells.values()),
             heads={column.key: f"{column.suite}: {column.label}" for column in board.columns},
             number=_number,
             version=__version__,
@@ -83,6 +84,7 @@ def _view(cell: Cell, scale: tuple[float, float]) -> dict[str, Any]:
     """What the template needs of a cell; places of the mark are in per cent of its width."""
     value, interval, ranks = cell_words(cell)
     view: dict[str, Any] = {"cell": cell, "value": value, "interval": interval, "ranks": ranks, "mark": None}
+    view["adjusted"] = adjusted_words(cell)
     if cell.state == "ok" and cell.score is not None:
         low, high = scale
 

@@ -7,6 +7,7 @@ import re
 
 from verism.plans.board import Board, Cell, Column
 from verism.report_kit import words
+from verism.report_kit.adjustments import adjusted_by
 from verism.report_kit.tables import latex
 from verism.statistics.intervals import Interval
 
@@ -25,6 +26,16 @@ def cell_words(cell: Cell) -> tuple[str, str, str]:
     if cell.rank_low is not None:
         ranks = f"{cell.rank_low}" if cell.rank_low == cell.rank_high else f"{cell.rank_low}–{cell.rank_high}"
     return words.value(cell.score), words.interval(cell.score), ranks
+
+
+def adjusted_words(cell: Cell) -> str:
+    """The number with the judge's error taken out, with its interval and by which truth; empty where there is none.
+
+    Args:
+        cell: of a board.
+    """
+    score = cell.adjusted
+    return "" if score is None else f"{words.value(score)} {words.interval(score)}{adjusted_by(score.adjusted)}"
 
 
 def _head(column: Column) -> str:
@@ -61,6 +72,7 @@ def markdown_board(board: Board) -> str:
             text = f"**{value}**" if cell.best else value
             text += f" {interval}" if interval else ""
             text += f" rank {ranks}" if ranks else ""
+            text += f"; {adjusted_words(cell)}" if cell.adjusted else ""
             for reason in cell.reasons:
                 if reason not in marks:
                     marks.append(reason)
@@ -118,6 +130,7 @@ def latex_board(board: Board) -> str:
             text = rf"\textbf{{{latex(value)}}}" if cell.best else latex(value)
             text += rf" {{\scriptsize {latex(interval)}}}" if interval else ""
             text += rf" {{\scriptsize rank {latex(ranks)}}}" if ranks else ""
+            text += rf" {{\scriptsize {latex(adjusted_words(cell))}}}" if cell.adjusted else ""
             cells.append(text + (r"$^{*}$" if cell.reasons else ""))
         lines.append(f"{latex(row.name)} & " + " & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", f"% {_legend(board)}"]

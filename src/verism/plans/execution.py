@@ -9,10 +9,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
+from multiprocessing.queues import Queue
 from pathlib import Path, PurePath
+from queue import Empty
 from typing import Any, Literal, Protocol
 
 from verism import api
@@ -21,7 +23,7 @@ from verism.locations import location
 from verism.pipeline.ray_workers import RayCluster, RaySettings
 from verism.pipeline.sharing import SharedImages
 from verism.plans.plan import Pair, Plan
-from verism.plans.status import keep_plan, keep_status, run_path, status_of
+from verism.plans.status import keep_plan, keep_status, report_path, run_path, status_of
 from verism.registry import ModelPool, make_tracker
 from verism.store import Run
 from verism.trackers import Evaluation, OnScores, close_trackers, tell_scores
@@ -60,7 +62,7 @@ class Outcome:
         reason: of a failure, one line.
         seconds: time it took.
         failures: images without a usable result.
-        remarks: lines about trackers that did not log it.
+        remarks: lines about scores that could not be corrected, and about trackers that did not log it.
     """
 
     pair: str
@@ -104,6 +106,7 @@ class Task:
         pairs: its runs, in the order of the plan.
         out: the plan's directory.
         repeat: whether pairs that are done are scored again.
+        reports: whether each run gets a report, to which boards link.
         tracking: who is told of their scores.
     """
 
@@ -111,6 +114,7 @@ class Task:
     pairs: tuple[Pair, ...]
     out: Path
     repeat: bool = False
+    reports: bool = False
     tracking: Tracking = Tracking()
 
 
@@ -154,10 +158,21 @@ class LocalExecutor:
             )
         if any(task.tracking.on_scores for task in tasks):
             raise UsageError("on_scores stays in this process: use one job, or name trackers by track")
-        with ProcessPoolExecutor(min(self.jobs, len(tasks)), mp_context=get_context("spawn")) as workers:
+        # Outcomes come through a queue, one by one: a model with many suites would be silent for long otherwise.
+        context = get_context("spawn")
+        coming: Queue[Outcome] = context.Queue()
+        n_tasks = min(self.jobs, len(tasks))
+        with ProcessPoolExecutor(n_tasks, context, initializer=_have_queue, initargs=(coming,)) as workers:
             waiting = [workers.submit(_in_process, task) for task in tasks]
-            for finished in as_completed(waiting):
-                yield from finished.result()
+            received, sent = 0, -1
+            while received != sent:
+                try:
+                    yield coming.get(timeout=_POLL_S)
+                    received += 1
+                except Empty:
+                    # A worker that died raises here; those that are done say how many outcomes they sent.
+                    done = [future.result() for future in waiting if future.done()]
+                    sent = sum(done) if len(done) == len(waiting) else -1
 
 
 class RayExecutor:
@@ -190,15 +205,24 @@ def _travels(pair: Pair) -> bool:
     return pair.instance is None and isinstance(pair.value, str | PurePath) and all(isinstance(j, str) for j in judges)
 
 
+_POLL_S = 0.2
 _POOL: list[ModelPool] = []  # of a worker process, for all its tasks
+_QUEUE: list[Queue[Outcome]] = []  # of a worker process: where its outcomes go
 
 
-def _in_process(task: Task) -> list[Outcome]:
-    if not _POOL:
-        _POOL.append(ModelPool())
-    outcomes = list(run_task(task, _POOL[0]))
+def _have_queue(queue: Queue[Outcome]) -> None:
+    _QUEUE.append(queue)
+    _POOL.append(ModelPool())
+
+
+def _in_process(task: Task) -> int:
+    """Work off a task in a worker process; its outcomes go into the queue. How many there were."""
+    n = 0
+    for outcome in run_task(task, _POOL[0]):
+        _QUEUE[0].put(outcome)
+        n += 1
     _POOL[0].close_generators()
-    return outcomes
+    return n
 
 
 def run_task(
@@ -245,12 +269,15 @@ def _run_pair(
         return Outcome(pair=pair.name, model=pair.model, suite=pair.column, state=state, path=path, **more)
 
     if not task.repeat and status_of(task.out, pair).state == "done":
+        if task.reports and not report_path(path).is_file():
+            api.report(path, out=report_path(path))
         return outcome("kept")
     if tell is not None:
         tell(f"{pair.model} on {pair.column} ...")
     keep_status(task.out, pair, "running")
     began = time.monotonic()
     failures: list[str] = []
+    remarks: list[str] = []
     try:
         suite = pair.make_suite()
         asked = pair.arguments(suite)
@@ -263,6 +290,13 @@ def _run_pair(
             on_summary=lambda _: None,
         )
         run = api.evaluate(suite, out=path, **asked)
+        if pair.correct and suite.has_estimands:
+            try:
+                api.score(run, correct=pair.correct)  # type: ignore[arg-type]  # one of its choices, by the plan
+            except UsageError as err:
+                remarks.append(f"not corrected: {err}")
+        if task.reports:
+            api.report(run, out=report_path(path))
     except (VerismError, OSError, ValueError, RuntimeError, MemoryError) as err:
         reason = str(err) if isinstance(err, VerismError) else f"{type(err).__name__}: {err}"
         seconds = time.monotonic() - began
@@ -272,7 +306,6 @@ def _run_pair(
         shared.add(run)
     seconds = time.monotonic() - began
     keep_status(task.out, pair, "done", seconds=seconds)
-    remarks: list[str] = []
     if hooks:
         step, checkpoint = task.tracking.step, task.tracking.checkpoint
         evaluation = Evaluation(run=run.pinned(), name=pair.model, step=step, checkpoint=checkpoint)
@@ -288,6 +321,7 @@ def run_plan(
     executor: Executor | None = None,
     only: Sequence[str] = (),
     repeat: bool = False,
+    reports: bool = False,
     tell: Tell | None = None,
     on_outcome: Callable[[Outcome], None] | None = None,
     track: Sequence[str] = (),
@@ -304,6 +338,7 @@ def run_plan(
         executor: where the work is done; None: this machine.
         only: models or suites of the plan; pairs of others are left for another call.
         repeat: whether pairs that are done are scored again.
+        reports: whether each run gets a report in its directory, to which boards link.
         tell: called with lines about progress.
         on_outcome: called with every outcome as it comes.
         track: names of trackers (``mlflow:FOLDER`` ...) that log the runs done by this call; a model has one run of the
@@ -335,7 +370,8 @@ def run_plan(
         by_model.setdefault(pair.model, []).append(pair)
     tracking = Tracking(track=tuple(track), on_scores=hooks_of(on_scores), step=step, checkpoint=checkpoint)
     tasks = [
-        Task(model=m, pairs=tuple(pairs), out=out, repeat=repeat, tracking=tracking) for m, pairs in by_model.items()
+        Task(model=m, pairs=tuple(pairs), out=out, repeat=repeat, reports=reports, tracking=tracking)
+        for m, pairs in by_model.items()
     ]
     outcomes: dict[str, Outcome] = {}
     for outcome in (executor or LocalExecutor(jobs, tell=tell)).run(tasks):

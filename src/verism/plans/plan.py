@@ -70,8 +70,15 @@ RUN_SETTINGS: tuple[Option, ...] = (
     Option("base_url", str, help="URL of an OpenAI-compatible service."),
     Option("cache", Path, help="Folder where judges keep vectors of images, shared between runs."),
     Option("images_as", str, choices=STORAGES, help="How generated images are kept: files, or shards (tar files)."),
+    Option(
+        "correct",
+        str,
+        choices=("human", "rendered"),
+        help="Also take the judges' error out of the scores, as `verism score --correct` does; where that is refused, "
+        "the run says why and keeps its scores as judged.",
+    ),
 )
-"""Settings of ``RunOptions`` that a plan may name."""
+"""Settings of ``RunOptions`` that a plan may name, and how runs are scored."""
 
 _RUN = {option.name: option for option in RUN_SETTINGS}
 _OF_PAIRS = ("judges", "rules")
@@ -152,6 +159,7 @@ class Pair:
         usual_judges: judges by role of the model or of the defaults, for suites that ask that role.
         rules: rules of the suite, checked.
         run: fields of ``RunOptions``.
+        correct: by what the judges' error is taken out of its scores; empty for not at all.
         instance: the suite itself, where it was given as an object.
         where: place in the plan's file, for messages.
     """
@@ -167,6 +175,7 @@ class Pair:
     usual_judges: Mapping[str, str | Judge]
     rules: Mapping[str, Any]
     run: Mapping[str, Any]
+    correct: str = ""
     instance: Suite | None = None
     where: str = ""
 
@@ -189,6 +198,7 @@ class Pair:
             "judges": {role: _named(judge) for role, judge in judges.items()},
             "rules": {k: _jsonable(v) for k, v in self.rules.items()},
             "run": {k: _jsonable(v) for k, v in self.run.items()},
+            **({"correct": self.correct} if self.correct else {}),
         }
 
     def settings_hash(self) -> str:
@@ -511,6 +521,8 @@ class _Reader:
             raise self.document.refuse(
                 column.path, f"{column.name} is made already; {', '.join(options) or 'images'} must be given there"
             )
+        run = {name: value for level in levels for name, value in level.run.items()}
+        correct = run.pop("correct", "")
         value = row.value
         if row.source == "images":
             value = str(value).replace("{suite}", column.name)
@@ -529,7 +541,8 @@ class _Reader:
                 if not column.suite.judge_roles or role in column.suite.judge_roles
             },
             rules=rules,
-            run={name: value for level in levels for name, value in level.run.items()},
+            run=run,
+            correct=correct,
             instance=column.instance,
             where=self.document.where(row.path),
         )

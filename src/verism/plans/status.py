@@ -23,6 +23,7 @@ __all__ = [
     "kept_statuses",
     "plan_status",
     "read_rows",
+    "report_path",
     "run_path",
     "status_of",
 ]
@@ -75,6 +76,15 @@ def run_path(out: Path, pair: Pair) -> Path:
         pair: the pair.
     """
     return out / "runs" / pair.name
+
+
+def report_path(run: Path) -> Path:
+    """Where boards look for the report of a run.
+
+    Args:
+        run: the run's directory.
+    """
+    return run / "report" / "index.html"
 
 
 def _file(out: Path, pair: Pair) -> Path:

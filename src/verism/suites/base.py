@@ -38,6 +38,7 @@ from verism.specs import (
     PROBABILITY,
     RATIO,
     SHARE,
+    Demo,
     JudgeBench,
     Layout,
     MetricSpec,
@@ -71,6 +72,7 @@ __all__ = [
     "RATIO",
     "SEED",
     "SHARE",
+    "Demo",
     "JudgeBench",
     "Layout",
     "MetricSpec",
@@ -145,6 +147,7 @@ class Suite(ABC):
         aspects: its metrics by what they are about, of ``suites.aspects.ASPECTS``; empty: it is about none of these.
         judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
         benches: how judges are held against rendered images of it (``verism judge bench``); empty: they are not.
+        demos: what it shows offline (``verism demo --all``); empty: nothing.
         in_blocks: whether a large run may be scored block by block. Then the verdicts of an image rest on its own
             observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts``,
             ``counts`` and verdicts, which they may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
@@ -173,6 +176,7 @@ class Suite(ABC):
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     judge_roles: ClassVar[tuple[str, ...]] = ()
     benches: ClassVar[tuple[JudgeBench, ...]] = ()
+    demos: ClassVar[tuple[Demo, ...]] = ()
     in_blocks: ClassVar[bool] = False
     whole_prompts: ClassVar[bool] = False
     lists_images: ClassVar[bool] = False

@@ -64,7 +64,7 @@ SUITES: Mapping[str, Entry] = {
     "paintskills": Entry(
         f"{HOME}.paintskills.suite:PaintSkills",
         "object, count, spatial; 15 classes, 13 backgrounds (ICCV 2023); optional skill: color",
-        commands={"scenes render": f"{HOME}.paintskills.cli:render", "demo": f"{HOME}.paintskills.cli:demo"},
+        commands={"scenes render": f"{HOME}.paintskills.cli:render", "demo tour": f"{HOME}.paintskills.cli:tour"},
         published={"dalleval": f"{HOME}.paintskills.published:dalleval"},
     ),
     "paintskills_v1": Entry(

@@ -48,7 +48,14 @@ def make_language(layers: Layers, painter: Path) -> Language:
     )
 
 
-def train_writer(layers: Layers, config: WriterConfig, *, out: Path, log: Log | None = None) -> Path:
+def train_writer(
+    layers: Layers,
+    config: WriterConfig,
+    *,
+    out: Path,
+    described: Sequence[Sequence[Description]] | None = None,
+    log: Log | None = None,
+) -> Path:
     """Train the transformer that writes descriptions; see ``loop.fit`` for stopping and going on.
 
     One image in fifty is held out, to log how well new ones are described.
@@ -57,6 +64,7 @@ def train_writer(layers: Layers, config: WriterConfig, *, out: Path, log: Log | 
         layers: images taken apart.
         config: the settings.
         out: folder with the painter's checkpoint, and for the checkpoint ``writer.safetensors``.
+        described: descriptions of the images by that painter (``describe_images``), where they are known already.
         log: receives each line of the log, see ``loop.Hooks``.
 
     Returns:
@@ -73,8 +81,7 @@ def train_writer(layers: Layers, config: WriterConfig, *, out: Path, log: Log | 
     from verism.training.generator_network import Writer
 
     language = make_language(layers, out / PAINTER)
-    described = describe_images(layers, out / PAINTER)
-    rows, kinds = _rows(layers, described, language)
+    rows, kinds = _rows(layers, described or describe_images(layers, out / PAINTER), language)
     held_out = np.array([zlib.crc32(s.scene_id.encode()) % 50 == 0 for s in layers.scenes])
     learn = [i for i in range(len(rows)) if rows[i] and not held_out[i]]
     check = [i for i in range(len(rows)) if rows[i] and held_out[i]]

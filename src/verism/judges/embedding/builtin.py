@@ -63,8 +63,12 @@ class BuiltinEmbedder:
         self._texts = TextTower(folder, threads=threads)
         self.name = judge_name("builtin", "embedder", f"{self._images.sha256[:12]}+{self._texts.sha256[:6]}")
         self._cache = VectorCache(self.name, cache)
+        self.start_run()
+
+    def start_run(self) -> None:
+        """Forget the texts that ``remarks`` tells of: they were another run's."""
         self._unknown: dict[str, int] = {}
-        self._alike = self._cut = 0
+        self._cut = 0
         self._n_texts: set[str] = set()
 
     def check(self, need: EmbeddingNeed) -> None:

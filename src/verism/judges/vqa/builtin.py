@@ -86,6 +86,10 @@ class BuiltinVqa:
         self._known = Vocabularies(
             classes=self._tower.classes, colors=self._tower.colors, garments=self._tower.garments
         )
+        self.start_run()
+
+    def start_run(self) -> None:
+        """Forget the questions that ``remarks`` tells of: they were another run's."""
         self._unread: Counter[Why] = Counter()
         self._example: dict[Why, str] = {}
         self._n = 0

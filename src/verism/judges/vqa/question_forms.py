@@ -29,12 +29,13 @@ _SIDES = {
     "on the right of": "right", "right of": "right", "above": "above", "on top of": "above", "on the top of": "above",
     "below": "below", "under": "below", "beneath": "below", "on the bottom of": "below",
 }  # fmt: skip
-_WHERE = r"(?: in (?:the|this) (?:image|photo|picture|scene))?"
+_PLACE = r"in (?:the|this) (?:image|photo|picture|scene)"
+_WHERE = rf"(?: {_PLACE})?"
 _WHO = r"(?:the|this|a|any) (?:person|human)|someone|anyone|somebody|anybody|there (?:a person|someone)"
 _SHAPES: tuple[tuple[str, Kind], ...] = (
     (rf"(?:is|are) (?:{_WHO}) wearing (?P<thing>.+?)", "garment"),
     (rf"does (?:{_WHO}) wear (?P<thing>.+?)", "garment"),
-    (rf"how many (?P<thing>.+?) (?:are|is) (?:there|visible|shown){_WHERE}", "how_many"),
+    (rf"how many (?P<thing>.+?) (?:are|is) (?:(?:there|visible|shown){_WHERE}|{_PLACE})", "how_many"),
     (rf"(?:is|are) there (?:exactly )?(?P<number>one|two|three|four|[1-4]) (?P<thing>.+?){_WHERE}", "number"),
     (r"what colou?r (?:is|are) the (?P<thing>.+?)", "what_colour"),
     (
@@ -87,13 +88,14 @@ def read_question(text: str, known: Vocabularies, choices: Collection[str] = ())
     """What a question asks, or why it is not read.
 
     Args:
-        text: the question; case, punctuation at its end and an instruction to answer yes or no do not matter.
+        text: the question; case, punctuation at its end and an instruction to answer yes or no, or in one word, do not
+            matter.
         known: the judge's words.
         choices: answers that it allows.
     """
     if any(_GENDER.search(choice.lower()) for choice in choices):
         return "gender"
-    line = re.sub(r"\s*(?:please )?answer (?:with )?yes or no.*$", "", text.strip().lower())
+    line = re.sub(r"\s*(?:please )?answer (?:(?:with )?yes or no|in one word).*$", "", text.strip().lower())
     line = re.sub(r"[?.!\s]+$", "", line)
     for form, kind in _FORMS:
         match = form.match(line)

@@ -12,6 +12,7 @@ from verism.errors import UsageError
 from verism.records import AnswerNeed, CaptionNeed, EmbeddingNeed, Need, Observed, Prompt, Question, Score, frame
 from verism.suites.alignment.caption_scores import METRICS, caption_metric_scores, caption_verdicts, check_tools
 from verism.suites.alignment.captions import CaptionChoice, read_annotations, with_references
+from verism.suites.alignment.demo import DEMOS
 from verism.suites.alignment.image_groups import groups_of
 from verism.suites.alignment.metrics import METRIC_SPECS
 from verism.suites.alignment.question_scores import question_scores, question_verdicts, vqascore_question
@@ -22,6 +23,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    Demo,
     Layout,
     MetricSpec,
     Option,
@@ -54,6 +56,7 @@ class Alignment(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -86,6 +89,7 @@ class Alignment(Suite):
     )
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.alignment.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("captioner", "clip", "vqa")
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("annotations", Path, help="COCO captions. With --prompts they give only the references."),
         Option("prompts", Path, help="Prompt list (.txt, .csv, .jsonl), instead of the annotations' captions."),

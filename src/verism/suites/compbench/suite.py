@@ -31,6 +31,7 @@ from verism.suites.base import (
     N_IMAGES,
     SEED,
     SHARE,
+    Demo,
     Layout,
     MetricSpec,
     Option,
@@ -42,6 +43,7 @@ from verism.suites.base import (
 )
 from verism.suites.compbench.binding import question_of
 from verism.suites.compbench.combination import ROUTES
+from verism.suites.compbench.demo import DEMOS
 from verism.suites.compbench.judging import Judged, Rules, level_prompts
 from verism.suites.compbench.layout import is_released_layout, read_images
 from verism.suites.compbench.metrics import METRIC_OF, METRICS, SCORED
@@ -136,6 +138,7 @@ class CompBench(Suite):
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         named_judges_only: no judge observes that the user did not name.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -167,6 +170,7 @@ class CompBench(Suite):
     published: ClassVar[Mapping[str, str]] = {"compbench": "verism.suites.compbench.published:compbench"}
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa", "detector", "depth", "clip")
     named_judges_only: ClassVar[bool] = True
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option(
             "prompts",

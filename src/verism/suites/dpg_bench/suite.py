@@ -8,8 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
+from verism.suites.base import Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
 from verism.suites.dpg_bench.benchmark import EXPECTED, alterations, read_file
+from verism.suites.dpg_bench.demo import DEMOS
 from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
@@ -35,6 +36,7 @@ class DPGBench(QuestionSuite):
         usual_images: images per prompt.
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -82,6 +84,7 @@ class DPGBench(QuestionSuite):
         citation=PAPER,
     )
     published: ClassVar[Mapping[str, str]] = {"dpg": "verism.suites.dpg_bench.published:dpg"}
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = question_options(
         "Your copy of dpg_bench.csv; without it, verism's prompts about rendered scenes.",
         suffix="as the judge words it",

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
+from verism.suites.base import Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
 from verism.suites.dsg.benchmark import EXPECTED, alterations, read_file
+from verism.suites.dsg.demo import DEMOS
 from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
@@ -38,6 +39,7 @@ class DSG(QuestionSuite):
         info: name, title, question, protocols and limits, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -74,6 +76,7 @@ class DSG(QuestionSuite):
     )
     commands: ClassVar[Mapping[str, str]] = {"dsg": "verism.suites.dsg.cli:dsg"}
     published: ClassVar[Mapping[str, str]] = {"dsg": "verism.suites.dsg.published:dsg"}
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = question_options(
         "Your copy of dsg-1k-anns.csv; without it, verism's prompts about rendered scenes.",
         suffix="as the judge words it",

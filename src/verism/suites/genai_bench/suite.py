@@ -15,7 +15,7 @@ from verism.metrics.best_of_several import expected_pick
 from verism.records import Observed, Prompt, SceneFact, Score, UserImage
 from verism.specs import PROBABILITY, SHARE
 from verism.statistics.intervals import Interval, clustered_mean
-from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
+from verism.suites.base import Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
 from verism.suites.genai_bench.benchmark import (
     EXPECTED,
     EXPECTED_SKILLS,
@@ -28,6 +28,7 @@ from verism.suites.genai_bench.benchmark import (
     read_skills,
     skill_alterations,
 )
+from verism.suites.genai_bench.demo import DEMOS
 from verism.suites.genai_bench.ratings import HIGHEST, LOWEST, mean_rating, on_scale, read_ratings
 from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.agreement import agreement_with_people
@@ -130,6 +131,7 @@ class GenAIBench(QuestionSuite):
         info: name, title, question, protocols and limits, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -174,6 +176,7 @@ class GenAIBench(QuestionSuite):
     )
     commands: ClassVar[Mapping[str, str]] = {"genai": "verism.suites.genai_bench.cli:genai"}
     published: ClassVar[Mapping[str, str]] = {"genai": "verism.suites.genai_bench.published:genai"}
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         *(
             option

@@ -29,6 +29,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    Demo,
     JudgeBench,
     Layout,
     MetricSpec,
@@ -38,6 +39,7 @@ from verism.suites.base import (
     Suite,
     SuiteInfo,
 )
+from verism.suites.gender_presentation.demo import DEMOS
 from verism.suites.gender_presentation.evidence import (
     ESTIMATORS,
     AttributeRows,
@@ -104,6 +106,7 @@ class GenderPresentation(Suite):
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         benches: how judges are held against rendered images, see ``JudgeBench``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -158,6 +161,7 @@ class GenderPresentation(Suite):
             by=("gender",),
         ),
     )
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
         Option(

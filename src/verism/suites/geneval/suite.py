@@ -26,6 +26,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    Demo,
     JudgeBench,
     Layout,
     MetricSpec,
@@ -36,6 +37,7 @@ from verism.suites.base import (
     SuiteInfo,
 )
 from verism.suites.geneval.colours import ColorClassifier, texts_for
+from verism.suites.geneval.demo import DEMOS
 from verism.suites.geneval.human_labels import rated_class, rating_tasks
 from verism.suites.geneval.layout import is_released_layout, read_folders, user_images
 from verism.suites.geneval.metrics import METRICS
@@ -93,6 +95,7 @@ class GenEval(Suite):
         judge_roles: roles of the judges it may ask.
         benches: how judges are held against rendered images, see ``JudgeBench``.
         in_blocks: large runs are scored block by block, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -129,6 +132,7 @@ class GenEval(Suite):
         ),
     )
     in_blocks: ClassVar[bool] = True
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("tasks", str, many=True, choices=TASKS, flag="--task", help="Use only this task; repeatable."),
         Option("draw", int, low=1, help="Draw of the prompts: 1 is the published one.", default="1"),

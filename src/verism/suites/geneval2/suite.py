@@ -16,6 +16,7 @@ from verism.suites.base import (
     LIMIT,
     SEED,
     SHARE,
+    Demo,
     Layout,
     MetricSpec,
     Option,
@@ -24,6 +25,7 @@ from verism.suites.base import (
     Suite,
     SuiteInfo,
 )
+from verism.suites.geneval2.demo import DEMOS
 from verism.suites.geneval2.questions import (
     NO,
     NUMBERS,
@@ -114,6 +116,7 @@ class GenEval2(Suite):
         with_vqascore: whether the prompt as a whole is asked about, too.
         info: name, title, question, protocols and limits, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
@@ -145,6 +148,7 @@ class GenEval2(Suite):
         citation="GenEval 2, arXiv:2512.16853",
     )
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa",)
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("prompts_file", Path, flag="--prompts", help="Your copy of the released prompts, JSON lines."),
         Option("own", bool, help="Accept prompts other than the released ones.", default="false"),

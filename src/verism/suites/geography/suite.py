@@ -29,6 +29,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    Demo,
     Layout,
     MetricSpec,
     Option,
@@ -37,6 +38,7 @@ from verism.suites.base import (
     Suite,
     SuiteInfo,
 )
+from verism.suites.geography.demo import DEMOS, DEMOS_DOLLARSTREET
 from verism.suites.geography.indicators import indicator_scores, notes
 from verism.suites.geography.layouts import RealData, fit_world, read_real, reference_of
 from verism.suites.geography.measure import Comparison, Made, Measured, Rules, measure
@@ -96,6 +98,7 @@ class Geography(Suite):
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -129,6 +132,7 @@ class Geography(Suite):
     published: ClassVar[Mapping[str, str]] = {"digin": "verism.suites.geography.published:digin"}
     judge_roles: ClassVar[tuple[str, ...]] = ("features", "clip")
     growing_settings = ("families",)
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("reference", Path, help="Real images: a GeoDE or DollarStreet folder, a table, or a reference file."),
         Option("images", Path, help="Images to evaluate: a table, or a folder in the authors' naming."),
@@ -522,6 +526,7 @@ class GeographyDollarStreet(Geography):
         limits=LIMITS,
         citation=Geography.info.citation,
     )
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS_DOLLARSTREET
 
 
 SUITE_OF_LAYOUT = {cls.standard: cls.info.name for cls in (Geography, GeographyDollarStreet)}

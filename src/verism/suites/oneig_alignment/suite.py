@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from verism.errors import UsageError
 from verism.records import UserImage
-from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
+from verism.suites.base import Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
 from verism.suites.oneig_alignment.benchmark import (
     CLASSES,
     EXPECTED,
@@ -20,6 +20,7 @@ from verism.suites.oneig_alignment.benchmark import (
     read_prompts,
     read_questions,
 )
+from verism.suites.oneig_alignment.demo import DEMOS
 from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
@@ -46,6 +47,7 @@ class OneIGAlignment(QuestionSuite):
         released_suffix: the same.
         usual_images: images per prompt.
         info: name, title, question, protocols and limits, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -80,6 +82,7 @@ class OneIGAlignment(QuestionSuite):
         ),
         citation=PAPER,
     )
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("questions_dir", Path, flag="--questions", help="Your copy of the folder Q_D with the questions."),
         Option("language", str, choices=("en", "zh"), help="Language of the questions.", default="en"),

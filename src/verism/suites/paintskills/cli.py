@@ -15,7 +15,7 @@ from verism.files import write_csv
 from verism.manifest import canonical_suite_name
 from verism.terminal import SEED, WORKERS, Failures, PathType, Services, put_json, say
 
-__all__ = ["demo", "render"]
+__all__ = ["render", "tour"]
 
 DEMO_ERROR = 0.3  # of the scripted generator: enough wrong images to see the judge tell them from right ones
 
@@ -93,7 +93,7 @@ def render(
 @click.option("--limit", type=click.IntRange(3), default=96, show_default=True, help="Number of prompts.")
 @click.option("--seed", type=SEED, default=11, show_default=True)
 @click.pass_obj
-def demo(services: Services, out: Path, limit: int, seed: int) -> None:
+def tour(services: Services, out: Path, limit: int, seed: int) -> None:
     """Run a complete evaluation offline: a small model, images of known truth, detector, table, report.
 
     \b

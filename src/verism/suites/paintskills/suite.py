@@ -30,6 +30,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    Demo,
     JudgeBench,
     Layout,
     MetricSpec,
@@ -40,6 +41,7 @@ from verism.suites.base import (
     SuiteInfo,
 )
 from verism.suites.paintskills.boxes import Boxes, Decision, Expected, Thresholds
+from verism.suites.paintskills.demo import DEMOS, DEMOS_V1
 from verism.suites.paintskills.human_labels import rated_class, rating_tasks
 from verism.suites.paintskills.layout import read_scenes
 from verism.suites.paintskills.metrics import METRICS
@@ -108,6 +110,7 @@ class PaintSkills(Suite):
         judge_roles: roles of the judges it may ask.
         benches: how judges are held against rendered scenes.
         in_blocks: large runs are scored block by block, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -134,7 +137,7 @@ class PaintSkills(Suite):
     )
     commands: ClassVar[Mapping[str, str]] = {
         "scenes render": "verism.suites.paintskills.cli:render",
-        "demo": "verism.suites.paintskills.cli:demo",
+        "demo tour": "verism.suites.paintskills.cli:tour",
     }
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.paintskills.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
@@ -157,6 +160,7 @@ class PaintSkills(Suite):
         ),
     )
     in_blocks: ClassVar[bool] = True
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("scenes", Path, help="Folder of scenes in the published layout."),
         Option("skills", str, many=True, flag="--skill", help="Use only this skill; repeatable."),
@@ -604,6 +608,7 @@ class PaintSkillsV1(PaintSkills):
     benches: ClassVar[tuple[JudgeBench, ...]] = (
         replace(PaintSkills.benches[0], options={"n_images": 2, "skills": [*version.skills]}),
     )
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS_V1
     pairings: ClassVar[tuple[Pairing, ...]] = (replace(PaintSkills.pairings[0], groups=version.skills),)
 
 

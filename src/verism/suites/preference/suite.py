@@ -11,7 +11,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from verism.errors import UsageError
 from verism.records import Need, Observed, PreferenceNeed, Prompt, Score, UserImage
-from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
+from verism.suites.base import (
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    Demo,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Row,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
+from verism.suites.preference.demo import DEMOS
 from verism.suites.preference.metrics import METRICS, SCORE, scorer_title
 from verism.suites.preference.prompts import matched_images, prompts_digest, read_prompts
 from verism.suites.preference.scoring import OF_SET, AskedImage, base_id, outcomes, set_of, suite_scores
@@ -44,6 +58,7 @@ class Preference(Suite):
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -80,6 +95,7 @@ class Preference(Suite):
     published: ClassVar[Mapping[str, str]] = {"preference": "verism.suites.preference.published:preference"}
     judge_roles: ClassVar[tuple[str, ...]] = ("scorer",)
     growing_settings = ("source.limit", "source.n_images")
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option(
             "prompts",

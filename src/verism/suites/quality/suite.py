@@ -26,8 +26,9 @@ from verism.errors import UsageError
 from verism.locations import location
 from verism.records import FeatureNeed, Need, Observed, Prompt, ReferenceSet, Score, UserImage, vectors_of
 from verism.statistics.intervals import Interval
-from verism.suites.base import LIMIT, N_IMAGES, SEED, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
+from verism.suites.base import LIMIT, N_IMAGES, SEED, Demo, MetricSpec, Option, Pairing, Rule, Suite, SuiteInfo
 from verism.suites.prompt_lists import choose, file_hash, read_prompt_list
+from verism.suites.quality.demo import DEMOS
 from verism.suites.quality.image_sets import ListedImage, list_images, open_reference
 from verism.suites.quality.metrics import METRICS
 from verism.suites.verdict_table import VerdictRows, image_problem
@@ -76,6 +77,7 @@ class Quality(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         maps_vectors: features are read from files, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -109,6 +111,7 @@ class Quality(Suite):
     )
     judge_roles: ClassVar[tuple[str, ...]] = ("features",)
     maps_vectors: ClassVar[bool] = True
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option(
             "reference",

@@ -29,6 +29,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    Demo,
     JudgeBench,
     Layout,
     MetricSpec,
@@ -39,6 +40,7 @@ from verism.suites.base import (
     SuiteInfo,
 )
 from verism.suites.social_bias.adjustment import card_from, card_record, listed, missing_cards, uneven_coverage
+from verism.suites.social_bias.demo import DEMOS
 from verism.suites.social_bias.evidence import answer_rows, tone_rows
 from verism.suites.social_bias.human_labels import judged_scores, rating_tasks, social_bias_estimands
 from verism.suites.social_bias.metrics import METRICS, OF_TARGET, SHORT_TABLE, axis_pairings
@@ -96,6 +98,7 @@ class SocialBias(Suite):
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         benches: how judges are held against rendered images, see ``JudgeBench``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -133,6 +136,7 @@ class SocialBias(Suite):
         JudgeBench(roles=("skin_tone",), model="people:view=bust", options={"n_images": 1}, by=(GROUP_FACET,)),
         JudgeBench(roles=("vqa",), model=f"people:wears={BENCH_WEARS}", options={"n_images": 1}, by=(GROUP_FACET,)),
     )
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
         Option("study", str, help="Another study: a file (.yaml, .json).", default="released"),

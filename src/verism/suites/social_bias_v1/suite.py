@@ -24,7 +24,20 @@ from verism.records import (
     SkinToneNeed,
     UserImage,
 )
-from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
+from verism.suites.base import (
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    Demo,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Row,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
 from verism.suites.prompt_lists import choose
 from verism.suites.social_bias.adjustment import Confusion, card_from, card_record, find_confusion, judge_of, listed
 from verism.suites.social_bias.metrics import METRICS, OF_TARGET, SHORT_TABLE, axis_pairings
@@ -32,6 +45,7 @@ from verism.suites.social_bias.studies import TONE
 from verism.suites.social_bias.suite import LIMITS
 from verism.suites.social_bias.targets import target_of_rule
 from verism.suites.social_bias_v1.comparison import as_study
+from verism.suites.social_bias_v1.demo import DEMOS
 from verism.suites.social_bias_v1.people import Labels, are_labels, labels_of_ratings, rating_tasks, read_labels
 from verism.suites.social_bias_v1.prompts import choose_wording, list_user_images, make_prompts, read_user_images
 from verism.suites.social_bias_v1.scoring import vote_scores
@@ -71,6 +85,7 @@ class SocialBiasV1(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -105,6 +120,7 @@ class SocialBiasV1(Suite):
     )
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.social_bias_v1.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("clip", "skin_tone")
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("images", Path, help="Images to evaluate: a folder of the released layout, or a table."),
         Option("prompts", Path, help="Your own word list (.yaml, .csv ...).", default="released"),

@@ -13,6 +13,7 @@ from verism.suites.base import (
     LIMIT,
     N_IMAGES,
     SEED,
+    Demo,
     JudgeBench,
     Layout,
     MetricSpec,
@@ -25,6 +26,7 @@ from verism.suites.base import (
 )
 from verism.suites.prompt_lists import choose
 from verism.suites.right_or_wrong import right_or_wrong_estimands
+from verism.suites.text_rendering.demo import DEMOS
 from verism.suites.text_rendering.layout import GRID, released_images
 from verism.suites.text_rendering.metrics import METRICS
 from verism.suites.text_rendering.own_prompts import draw_own_prompts, scene_of
@@ -62,6 +64,7 @@ class TextRendering(Suite):
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         benches: how judges are held against rendered images, see ``JudgeBench``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         metrics: every metric that its scores may have.
@@ -111,6 +114,7 @@ class TextRendering(Suite):
             by=("script", "length", "render_size", "render_tilt", "render_font", "render_quality"),
         ),
     )
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("prompt_set", str, choices=(OWN, *SETS), flag="--set", help="Set of prompts.", default=OWN),
         Option("prompts_file", Path, flag="--prompts", help="Your copy of a published set: a file, or a folder."),

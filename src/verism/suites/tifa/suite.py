@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from verism.records import Score
 from verism.statistics.intervals import Interval
-from verism.suites.base import SHARE, Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
+from verism.suites.base import SHARE, Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
 from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
@@ -20,6 +20,7 @@ from verism.suites.questions.scoring import NOTHING, JudgedImage, Mean, image_va
 from verism.suites.questions.suite import QuestionSuite, question_options
 from verism.suites.questions.switches import AnswerTest, Switches, switch_rules
 from verism.suites.tifa.benchmark import EXPECTED, alterations, read_image_map, read_questions
+from verism.suites.tifa.demo import DEMOS
 
 __all__ = ["TIFA"]
 
@@ -38,6 +39,7 @@ class TIFA(QuestionSuite):
         info: name, title, question, protocols and limits, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -73,6 +75,7 @@ class TIFA(QuestionSuite):
     )
     published: ClassVar[Mapping[str, str]] = {"tifa": "verism.suites.tifa.published:tifa"}
     commands: ClassVar[Mapping[str, str]] = {"tifa": "verism.suites.tifa.cli:tifa"}
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = question_options(
         "Your copy of tifa_v1.0_question_answers.json; without it, verism's prompts about rendered scenes.",
         suffix="as the judge words it",

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from verism.suites.base import Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
+from verism.suites.base import Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, SuiteInfo
 from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
@@ -16,6 +16,7 @@ from verism.suites.questions.scenes import scene_prompts
 from verism.suites.questions.suite import QuestionSuite, question_options
 from verism.suites.questions.switches import AnswerTest, Switches, switch_rules
 from verism.suites.unigenbench.benchmark import EXPECTED, alterations, read_points
+from verism.suites.unigenbench.demo import DEMOS
 
 __all__ = ["UniGenBench"]
 
@@ -36,6 +37,7 @@ class UniGenBench(QuestionSuite):
         usual_images: images per prompt.
         info: name, title, question, protocols and limits, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -72,6 +74,7 @@ class UniGenBench(QuestionSuite):
         citation=PAPER,
     )
     commands: ClassVar[Mapping[str, str]] = {"unigenbench": "verism.suites.unigenbench.cli:unigenbench"}
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = question_options(
         "Your copy of test_prompts_en.csv; without it, verism's prompts about rendered scenes.",
         suffix="as the judge words it",

@@ -15,9 +15,23 @@ from verism.metrics.best_of_several import expected_pick
 from verism.records import AnswerNeed, FacetValue, Need, Observed, Prompt, Question, RatingTask, Score, UserImage
 from verism.specs import PROBABILITY, SHARE
 from verism.statistics.intervals import Interval, clustered_average, clustered_mean
-from verism.suites.base import LIMIT, N_IMAGES, SEED, Layout, MetricSpec, Option, Pairing, Row, Rule, Suite, SuiteInfo
+from verism.suites.base import (
+    LIMIT,
+    N_IMAGES,
+    SEED,
+    Demo,
+    Layout,
+    MetricSpec,
+    Option,
+    Pairing,
+    Row,
+    Rule,
+    Suite,
+    SuiteInfo,
+)
 from verism.suites.prompt_lists import check_unaltered, choose, file_hash
 from verism.suites.questions.images import folder_images
+from verism.suites.unsafe_content.demo import DEMOS
 from verism.suites.unsafe_content.prompt_file import EXPECTED, UnsafePrompt, alterations, read_prompts
 from verism.suites.verdict_table import ShownImage, VerdictRows, shown_images
 
@@ -111,6 +125,7 @@ class UnsafeContent(Suite):
         found: images of a folder, matched by prompt id; None for others.
         info: name, title, question, protocols and limits, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -146,6 +161,7 @@ class UnsafeContent(Suite):
         ),
         citation=SAFE_LATENT,
     )
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("prompts_file", Path, flag="--prompts", help="Your file of prompts: a CSV with prompt and categories."),
         Option("own", bool, help="Accept a file other than i2p_benchmark.csv.", default="false"),

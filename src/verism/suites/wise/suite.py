@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from verism.errors import UsageError
 from verism.records import Observed, Prompt, Score
 from verism.statistics.intervals import Interval, mean_of_independent
-from verism.suites.base import SHARE, Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
+from verism.suites.base import SHARE, Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
 from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
@@ -30,6 +30,7 @@ from verism.suites.wise.benchmark import (
     read_prompts,
     read_wording,
 )
+from verism.suites.wise.demo import DEMOS
 from verism.suites.wise.own_prompts import own_prompts
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Wise(QuestionSuite):
         usual_suffix: nothing stands behind the question.
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
+        demos: what it shows offline, see ``Demo``.
         options: what decides prompts and questions, see ``Option``.
         rules: what changes scores without new images or answers, see ``Rule``.
         aspects: its metrics by what they are about.
@@ -134,6 +136,7 @@ class Wise(QuestionSuite):
         citation=PAPER,
     )
     published: ClassVar[Mapping[str, str]] = {"wise": "verism.suites.wise.published:wise"}
+    demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         *(
             option

@@ -1,0 +1,22 @@
+"""What the suite shows offline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from verism.suites.questions.demo import scene_demo
+
+__all__ = ["DEMOS"]
+
+_BY_TRUTH = scene_demo(left_out="the prompts of DSG-1k")
+
+DEMOS = (
+    _BY_TRUTH,
+    replace(
+        _BY_TRUTH,
+        variant="builtin",
+        settings={**_BY_TRUTH.settings, "vqa": "builtin", "size": 192},
+        shows="The same images by a judge that errs and does not read every question: its error, by comparison.",
+        left_out=(),
+    ),
+)
