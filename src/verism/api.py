@@ -95,6 +95,7 @@ from verism.store import (
     Compaction,
     Verification,
     begin_repair,
+    check_scoring_name,
     compact_images,
     discard,
 )
@@ -153,13 +154,14 @@ class Run(store.Run):
         """Write the run's report.
 
         Args:
-            out: an ``.html`` file, or a directory that gets an ``index.html``; None: ``report/index.html`` in the run.
+            out: an ``.html`` file, or a directory that gets an ``index.html``; None: ``report/index.html`` in the run,
+                or ``report/NAME.html`` of a scoring that was opened by its name.
             gallery: how many images to show.
 
         Returns:
             The file written.
         """
-        return report(self, out=self.path / "report" if out is None else out, gallery=gallery)
+        return report(self, out=report_file(self) if out is None else out, gallery=gallery)
 
     def verify(self) -> Verification:
         """Check every file of the run against its hash, images included; see ``verism.verify``."""
@@ -1261,16 +1263,24 @@ def plan(
     )
 
 
-def open_run(path: PathLike) -> Run:
+def open_run(path: PathLike, *, scoring: str | None = None) -> Run:
     """A run directory.
 
     Args:
-        path: the directory.
+        path: the directory; ``RUN@NAME`` is short for a scoring of that name.
+        scoring: name of a scoring that is kept (``verism score RUN --name NAME``), to read in place of the one that
+            counts; None: the one that counts.
 
     Raises:
-        UsageError: it is not one.
+        UsageError: it is not one, or has no scoring of that name.
     """
-    return Run.open(location(path))
+    place = location(path)
+    if scoring is None and "@" in place.name and not (place / MANIFEST).exists():
+        name, _, chosen = place.name.rpartition("@")
+        if name and (place.with_name(name) / MANIFEST).exists():
+            place, scoring = place.with_name(name), chosen
+    run = Run.open(place)
+    return run if scoring is None else run.with_named_scoring(scoring)
 
 
 def verify(run: store.Run | PathLike) -> Verification:
@@ -1435,6 +1445,7 @@ def score(
     step: int | None = None,
     checkpoint: str = "",
     on_summary: Tell | None = None,
+    name: str = "",
 ) -> list[Score]:
     """Apply the rules of a run's suite again; no image is made or observed.
 
@@ -1458,12 +1469,16 @@ def score(
         step: optimizer steps the model was trained for; functions and trackers are told.
         checkpoint: name of the model's checkpoint; likewise.
         on_summary: called with a line for each tracker that failed; None: standard error.
+        name: by which the scoring is kept when others follow it (``open_run("RUN@NAME")``); the scoring that had the
+            name before loses it. Empty: it is kept until two others were made.
 
     Raises:
         UsageError: a rule or judge that does not exist, a correction without a source, or by a card of images that
             differ from the run's.
     """
     run = _opened(run)
+    if name:
+        check_scoring_name(name)
     scoring = run.manifest.scoring
     names = {**judges_of(run), **(judges or {})}
     suite = stored_suite(run)
@@ -1490,7 +1505,13 @@ def score(
     }
     with _products_on(device):
         scores = score_run(
-            run, suite, judges=names, adjust=adjust, metrics=metrics, adjustment=None if correct is None else made
+            run,
+            suite,
+            judges=names,
+            adjust=adjust,
+            metrics=metrics,
+            adjustment=None if correct is None else made,
+            name=name,
         )
     _tell_scores(run, RunOptions(on_scores=on_scores, step=step, checkpoint=checkpoint, on_summary=on_summary))
     return scores
@@ -2068,6 +2089,16 @@ def export(
         UsageError: a folder that must not be written. DamagedRun: an image is not what it was.
     """
     return export_run(_opened(run), location(out), to=to, force=force, raw=raw)
+
+
+def report_file(run: store.Run) -> Path:
+    """Where the report of a run goes if nothing else is asked for.
+
+    Args:
+        run: the run, perhaps with a scoring that was opened by its name.
+    """
+    chosen = run.name.removeprefix(run.path.name).removeprefix("@")
+    return run.path / "report" / (f"{chosen}.html" if chosen else "index.html")
 
 
 def report(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
 
 from verism.characters import visible
 from verism.limits import MAX_SEED, THREADS
 from verism.locations import location
+from verism.progress import be_quiet
 from verism.renames import protocol_name
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAILURES_SHOWN",
+    "PREPARE",
     "SEED",
     "WORKERS",
     "Failures",
@@ -32,14 +36,20 @@ __all__ = [
     "PathType",
     "ProtocolChoice",
     "Services",
+    "has_colours",
+    "is_verbose",
+    "prepared",
     "put_json",
     "put_result",
     "say",
+    "show_messages",
     "terminal_encoding",
     "without_nan",
 ]
 
 FAILURES_SHOWN = 10
+PREPARE = "verism.prepare"  # in the meta of contexts: a function that gives commands their defaults
+LOG = logging.getLogger("verism")
 
 SEED = click.IntRange(0, MAX_SEED)
 WORKERS = click.IntRange(1, THREADS.value)  # threads or processes
@@ -106,17 +116,76 @@ class Failures:
         """Print what failed; the exit code."""
         if not self.lines:
             return 0
-        say(f"{len(self.lines):,} without a usable image:")
-        for line in self.lines[:FAILURES_SHOWN]:
-            say(f"  {line}")
-        if len(self.lines) > FAILURES_SHOWN:
-            say(f"  ... and {len(self.lines) - FAILURES_SHOWN:,} more; all are in the table `images` of the run")
+        say(f"{len(self.lines):,} without a usable image:", always=True)
+        shown = len(self.lines) if _Messages.verbose else FAILURES_SHOWN
+        for line in self.lines[:shown]:
+            say(f"  {line}", always=True)
+        if len(self.lines) > shown:
+            more = (
+                f"  ... and {len(self.lines) - shown:,} more (-v shows all); all are in the table `images` of the run"
+            )
+            say(more, always=True)
         return 1
 
 
-def say(text: str) -> None:
-    """A message for the person, on standard error; names in it do nothing to the terminal."""
-    click.echo(visible(text), err=True)
+class _Messages:
+    """How messages are shown; for the whole process."""
+
+    quiet = False
+    verbose = False
+
+
+def show_messages(*, quiet: bool, verbose: bool) -> None:
+    """Say how much is told; for the whole process.
+
+    Args:
+        quiet: only errors, failures and remarks on the numbers, and no progress.
+        verbose: every failure, and what libraries log.
+    """
+    _Messages.quiet, _Messages.verbose = quiet, verbose
+    be_quiet(quiet)
+
+
+def is_verbose() -> bool:
+    """Whether more than usual is told."""
+    return _Messages.verbose
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether text on a stream is coloured: on a terminal, unless ``NO_COLOR`` is set; ``FORCE_COLOR`` asks for it.
+
+    Args:
+        stream: standard output or error.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
+_COLOURS = {"verism": "red", "note": "yellow", "report": "green", "run": "green", "board": "green", "skipped": "yellow"}
+
+
+def say(text: str, *, always: bool = False) -> None:
+    """A message for the person, on standard error; names in it do nothing to the terminal.
+
+    Args:
+        text: the message.
+        always: whether it is shown where only errors and remarks on numbers are asked for, too.
+    """
+    shown = visible(text)
+    for line in shown.splitlines():
+        LOG.info("%s", line)
+    if _Messages.quiet and not always:
+        return
+    if has_colours(sys.stderr):
+        lines = []
+        for line in shown.splitlines():
+            head, colon, rest = line.partition(":")
+            colour = _COLOURS.get(head)
+            lines.append(f"{click.style(f'{head}:', fg=colour, bold=True)}{rest}" if colon and colour else line)
+        click.echo("\n".join(lines), err=True, color=True)
+    else:
+        click.echo(shown, err=True)
 
 
 def terminal_encoding() -> str:
@@ -139,6 +208,23 @@ def put_result(result: Result | Sequence[Result], as_json: bool) -> None:
         click.echo("\n".join(one.text() for one in results))
 
 
+Resolved = tuple[str | None, click.Command | None, list[str]]
+
+
+def prepared(ctx: click.Context, found: Resolved) -> Resolved:
+    """A command that a group found, with defaults of its options from the environment and from files.
+
+    Args:
+        ctx: of the group.
+        found: as ``resolve_command`` gives it.
+    """
+    name, command, args = found
+    prepare = ctx.meta.get(PREPARE)
+    if prepare is not None and name is not None and command is not None:
+        prepare(ctx, name, command, args)
+    return found
+
+
 class Group(click.Group):
     """Commands in the order they are used, not of the alphabet; near names for a misspelt one."""
 
@@ -151,7 +237,7 @@ class Group(click.Group):
         import difflib
 
         try:
-            return super().resolve_command(ctx, args)
+            return prepared(ctx, super().resolve_command(ctx, args))
         except click.UsageError as err:
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2)
             if near:

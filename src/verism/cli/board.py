@@ -20,6 +20,7 @@ __all__ = ["board"]
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a row per model and metric.")
 @click.option("--markdown", is_flag=True, help="Print a Markdown table.")
 @click.option("--latex", is_flag=True, help="Print a LaTeX table (booktabs).")
+@click.option("--scoring", metavar="NAME", default="", help="Read this scoring of every run. See: verism scorings")
 @click.option(
     "--anyway", is_flag=True, help="Merge boards that are not comparable; the reasons are shown beside the numbers."
 )
@@ -31,6 +32,7 @@ def board(
     as_csv: bool,
     markdown: bool,
     latex: bool,
+    scoring: str,
     anyway: bool,
 ) -> None:
     """Compare models by headline metrics on one page: of a plan, or of all runs below a directory.
@@ -53,7 +55,7 @@ def board(
     file = out if out is not None else folders[0] / "board.html"
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         file = out / "index.html"
-    made = make_board(folders, title=title, anyway=anyway, relative_to=file.parent)
+    made = make_board(folders, title=title, anyway=anyway, relative_to=file.parent, scoring=scoring)
     if as_json:
         put_json(made.record())
     elif as_csv:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from verism.cli.completion import complete_kinds
 from verism.errors import UsageError
 from verism.files import parse_json
 from verism.records import NEEDS, option_of
@@ -57,7 +58,7 @@ def put_scores(run: Run, as_json: bool) -> None:
         click.echo("")
         click.echo(terminal_table([run], [presentation_of(run)], encoding=terminal_encoding()))
     for line in [*scoring_remarks(run), *adjustment_notes(run)]:
-        say(f"note: {line}")
+        say(f"note: {line}", always=True)
 
 
 class GroupedCommand(click.Command):
@@ -95,7 +96,12 @@ def judge_options(shown: Sequence[str] = ()) -> list[click.Parameter]:
         shown: roles that the help lists; empty for all.
     """
     roles = [
-        click.Option([option_of(role)], help=need.help, hidden=bool(shown) and role not in shown)
+        click.Option(
+            [option_of(role)],
+            help=need.help,
+            hidden=bool(shown) and role not in shown,
+            shell_complete=complete_kinds(role),
+        )
         for role, need in NEEDS.items()
     ]
     shared = [

@@ -60,9 +60,20 @@ def diagnose() -> list[Finding]:
     findings = [
         Finding("verism", True, True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores"),
     ]
-    findings += [_module(*entry) for entry in MODULES]
+    findings += [_defaults(), *(_module(*entry) for entry in MODULES)]
     findings += [_java(), _detector(), _generator(), _simulator(), _torchvision()]
     return [*(f for f in findings if f.name), *_plugins()]
+
+
+def _defaults() -> Finding:
+    """The file that options take their defaults from here."""
+    from verism.cli.config import settings_line
+    from verism.errors import UsageError
+
+    try:
+        return Finding("defaults", True, False, settings_line())
+    except UsageError as err:
+        return Finding("defaults", False, False, str(err))
 
 
 def _plugins() -> list[Finding]:

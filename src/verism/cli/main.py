@@ -7,8 +7,10 @@ that are listed; 2: wrong usage.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -35,6 +37,8 @@ from verism.cli.common import (
     with_executor,
     with_options,
 )
+from verism.cli.completion import RunPath, complete_kinds, completion
+from verism.cli.config import config
 from verism.cli.data import data
 from verism.cli.demo import demo
 from verism.cli.export import export
@@ -46,6 +50,7 @@ from verism.cli.plan import plan
 from verism.cli.portraits import portraits
 from verism.cli.questions import questions
 from verism.cli.reproduce import reproduce
+from verism.cli.root import Root, configure, root_options
 from verism.cli.suite_commands import SuiteCommands, SuiteGroup
 from verism.cli.train import train
 from verism.cli.view import view
@@ -57,7 +62,7 @@ from verism.records import option_of
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, presentation_of, stored_suite
 from verism.systems import quoted, write_text_of_any_language
-from verism.terminal import SEED, WORKERS, Failures, PathType, Services, put_json, say, terminal_encoding
+from verism.terminal import SEED, WORKERS, Failures, PathType, Services, is_verbose, put_json, say, terminal_encoding
 
 if TYPE_CHECKING:
     import polars as pl
@@ -83,17 +88,21 @@ NOT_OF_THE_RUN = (
 MESSAGE = 4000  # characters of an error that are shown: it may quote a file
 
 
-@click.group(cls=SuiteGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@with_options(root_options())
 @click.version_option(__version__, prog_name="verism")
 @click.pass_context
-def cli(context: click.Context) -> None:
+def cli(context: click.Context, quiet: bool, verbose: bool, log_file: Path | None, no_color: bool) -> None:
     """Evaluate text-to-image models: are their images true to the prompt, and fair to the world?
 
     \b
     Try it:               verism demo --out demo_run
     Your own images:      verism run paintskills --images my_pictures --out runs/mine
     What is asked for:    verism run paintskills --dry-run --json
+
+    -q, -v, --log-file and --no-color may stand behind a command, too. Defaults of options: verism config --help.
     """
+    configure(quiet, verbose, log_file, no_color)
     context.ensure_object(_Services)
 
 
@@ -113,7 +122,11 @@ def _making_parameters(*, images: bool) -> list[click.Parameter]:
         ),
     ]
     return [
-        click.Option(["--model"], help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models"),
+        click.Option(
+            ["--model"],
+            help="Generator: builtin, diffusers:ID, openai:MODEL ... See: verism list models",
+            shell_complete=complete_kinds(None),
+        ),
         *(there if images else ()),
         click.Option(
             ["--shuffle"],
@@ -359,7 +372,7 @@ cli.add_command(questions)
 
 
 @cli.command()
-@click.argument("run_dir", type=PathType())
+@click.argument("run_dir", type=RunPath())
 @click.option("--threshold", type=float, help="Confidence threshold of the revised rules.")
 @click.option("--rule", "rules", multiple=True, help="Set a rule of the suite, NAME=VALUE; repeatable.")
 @click.option("--detector", help="Full name of the detector whose boxes count, where the run has several.")
@@ -382,6 +395,9 @@ cli.add_command(questions)
     "--anyway", is_flag=True, help="Adjust even where the card's images are unlike the run's; the scores are marked."
 )
 @click.option("--device", help="PyTorch device for precision and recall; the numbers are the same.")
+@click.option("--name", default="", help="Keep this scoring under a name; RUN@NAME reads it. See: verism scorings")
+@click.option("--undo", is_flag=True, help="Go back to the previous scoring; a second --undo redoes it.")
+@click.option("--restore", metavar="NAME", help="Go back to a named scoring.")
 @with_options(tracking_options())
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def score(
@@ -395,17 +411,23 @@ def score(
     judges: tuple[str, ...],
     anyway: bool,
     device: str | None,
+    name: str,
+    undo: bool,
+    restore: str | None,
     track: tuple[str, ...],
     step: int | None,
     checkpoint: str | None,
     as_json: bool,
 ) -> None:
-    """Apply rules and metrics to a run again. No image is generated, and no judge is run.
+    """Apply rules and metrics to a run again, or go back to an earlier scoring. No image is generated, and no judge
+    is run.
 
     \b
     verism score runs/mine --json > scores.json
     verism score runs/mine --threshold 0.4
-    verism score runs/geography --rule k=5
+    verism score runs/geography --rule k=5 --name k5
+    verism report runs/geography@k5
+    verism score runs/geography --undo
     verism score runs/mine --correct human
     verism score runs/mine --correct rendered --card detector.json
     verism score runs/mine --track "mlflow:http://localhost:5000?experiment=sd15" --step 2000
@@ -414,11 +436,19 @@ def score(
 
     named = {} if detector is None else {"detector": detector}
     for pair in judges:
-        role, equals, name = pair.partition("=")
+        role, equals, full_name = pair.partition("=")
         if not equals:
             raise UsageError(f"--judge {pair}: expected ROLE=NAME")
-        named[role] = name
+        named[role] = full_name
     finished = api.open_run(run_dir)
+    if undo or restore is not None:
+        others = {"--name": name, "--threshold": threshold is not None, "--rule": rules, "--correct": correct}
+        others |= {"--judge": named, "--card": cards, "--undo": undo and restore is not None}
+        if clash := next((option for option, asked in others.items() if asked), None):
+            raise UsageError(f"{'--undo' if undo else '--restore'} goes back and computes nothing; leave out {clash}")
+        finished.restore_scoring(restore)
+        put_scores(finished, as_json)
+        return
     with opened_trackers(track) as trackers:
         api.score(
             finished,
@@ -434,12 +464,34 @@ def score(
             step=step,
             checkpoint=checkpoint or "",
             on_summary=say,
+            name=name,
         )
     put_scores(finished, as_json)
 
 
 @cli.command()
-@click.argument("run_dir", type=PathType())
+@click.argument("run_dir", type=RunPath())
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def scorings(run_dir: Path, as_json: bool) -> None:
+    """List the scorings a run keeps: those with a name, the one that counts, and the one before it.
+
+    \b
+    verism scorings runs/geography
+    verism score runs/geography --rule k=5 --name k5
+    verism compare runs/a@k5 runs/b@k5
+    """
+    from verism import api
+    from verism.cli.scorings import scoring_records, scoring_table
+
+    records = scoring_records(api.open_run(run_dir))
+    if as_json:
+        put_json(records)
+    else:
+        click.echo(scoring_table(records))
+
+
+@cli.command()
+@click.argument("run_dir", type=RunPath())
 @with_options(judge_options())
 @with_options(executor_options())
 @click.option("--json", "as_json", is_flag=True)
@@ -460,7 +512,7 @@ def observe(run_dir: Path, as_json: bool, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("run_dir", type=PathType())
+@click.argument("run_dir", type=RunPath())
 @click.option("--repair", is_flag=True, help="Remove damaged files, and make them and missing ones again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def verify(run_dir: Path, repair: bool, as_json: bool) -> None:
@@ -492,7 +544,7 @@ def verify(run_dir: Path, repair: bool, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("run_dir", type=PathType())
+@click.argument("run_dir", type=RunPath())
 @click.option(
     "--images-as", type=click.Choice(STORAGES), help="Convert the images to files or to shards.  [default: unchanged]"
 )
@@ -517,7 +569,7 @@ def compact(run_dir: Path, images_as: str | None, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("run_dirs", nargs=-1, required=True, type=PathType())
+@click.argument("run_dirs", nargs=-1, required=True, type=RunPath())
 @click.option("--out", type=PathType(), help="HTML file.  [default: RUN/report/index.html]")
 @click.option("--json", "as_json", is_flag=True, help="Print all scores of all runs as JSON instead of a page.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print all scores as CSV instead of a page.")
@@ -579,14 +631,14 @@ def report(
         for group in tables.sharing(presentations):
             click.echo(table([runs[n] for n in group], [presentations[n] for n in group]))
     if out is not None or not printed:
-        place = out or runs[0].path / "report" / "index.html"
+        place = out or api.report_file(runs[0])
         path = api.report(*runs, out=place, gallery=gallery, cards=cards, baseline=baseline, tests=not no_tests)
         (say if printed else click.echo)(str(path))
 
 
 @cli.command()
-@click.argument("run_a", type=PathType())
-@click.argument("run_b", type=PathType())
+@click.argument("run_a", type=RunPath())
+@click.argument("run_b", type=RunPath())
 @click.option("--by", help="Facet of the prompts to group by.  [default: the suite's own]")
 @click.option("--protocol", help="Protocol to use.  [default: the first of the suite, revised]")
 @click.option("--all-protocols", is_flag=True, help="Compare under every protocol of the suite.")
@@ -656,6 +708,8 @@ cli.add_command(demo)
 cli.add_command(annotate)
 cli.add_command(board)
 cli.add_command(agreement)
+cli.add_command(completion)
+cli.add_command(config)
 cli.add_command(data)
 cli.add_command(gate)
 cli.add_command(export)
@@ -796,7 +850,7 @@ def main() -> None:
         err.show()
         sys.exit(2)
     except click.Abort:
-        say("stopped; the same command goes on where it was")
+        say("stopped; the same command goes on where it was", always=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -808,5 +862,8 @@ def main() -> None:
         if told is None:
             raise
         text = str(told)
-        say(f"verism: {text if len(text) <= MESSAGE else text[:MESSAGE] + ' ...'}")
+        logging.getLogger("verism").info("traceback", exc_info=err)
+        if is_verbose():
+            traceback.print_exception(err)
+        say(f"verism: {text if len(text) <= MESSAGE else text[:MESSAGE] + ' ...'}", always=True)
         sys.exit(2 if isinstance(told, UsageError) else 1)

@@ -18,7 +18,7 @@ from verism.records import option_of, roles
 from verism.store import Run
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, stored_suite, suite_entries
-from verism.terminal import say
+from verism.terminal import prepared, say
 
 __all__ = ["questions"]
 
@@ -77,7 +77,7 @@ class _QuestionCommands(SuiteCommands):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and _is_directory(args[0]):
-            return args[0], self.get_command(ctx, args[0]), args[1:]
+            return prepared(ctx, (args[0], self.get_command(ctx, args[0]), args[1:]))
         return super().resolve_command(ctx, args)
 
 

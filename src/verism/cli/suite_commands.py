@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from verism.cli.common import GroupedCommand, in_section
 from verism.errors import UsageError
@@ -17,7 +18,7 @@ from verism.manifest import canonical_suite_name
 from verism.specs import Option, Rule, did_you_mean
 from verism.suites.base import Suite
 from verism.suites.catalogue import commands, plugin_commands, suite_class, suite_entries
-from verism.terminal import Group, LazyCommand, PathType
+from verism.terminal import Group, LazyCommand, PathType, prepared
 
 __all__ = ["SuiteCommands", "SuiteGroup", "suite_options"]
 
@@ -130,7 +131,17 @@ class SuiteCommands(click.Group):
                 f"unknown suite {first!r}.{did_you_mean(canonical_suite_name(first), known)} There are: "
                 f"{', '.join(known)}; use: {usage}"
             )
-        return super().resolve_command(ctx, args)
+        return prepared(ctx, super().resolve_command(ctx, args))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of suites with their summaries; none is loaded for it."""
+        entries = suite_entries()
+        summaries = {name: self.beside[name].get_short_help_str() for name in self.beside}
+        summaries |= {name: entry.summary for name, entry in entries.items()}
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [CompletionItem(name, help=summaries.get(name)) for name in names] or super().shell_complete(
+            ctx, incomplete
+        )
 
 
 class SuiteGroup(Group):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from verism.judges.batching import (
     resized,
     shortest_side_size,
 )
+from verism.services.hub import hub_is_reachable, not_reached
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +36,7 @@ __all__ = [
     "source_name",
 ]
 
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 # Left out of checkpoints without loss: counters and tables that follow from the configuration.
 _DERIVED = ("num_batches_tracked", "position_ids", "relative_position_index")
 
@@ -50,9 +53,14 @@ class HubOptions(Execution):
     revision: str | None = None
     local_files_only: bool = False
 
-    def where(self) -> dict[str, Any]:
-        """What ``from_pretrained`` is told."""
-        return {"revision": self.revision, "local_files_only": self.local_files_only}
+    def where(self, id_or_path: str) -> dict[str, Any]:
+        """What ``from_pretrained`` is told: not to ask the hub, either, where it cannot be reached.
+
+        Args:
+            id_or_path: the model.
+        """
+        local = self.local_files_only or not (Path(id_or_path).exists() or hub_is_reachable())
+        return {"revision": self.revision, "local_files_only": local}
 
 
 def load_config(id_or_path: str, hub: Mapping[str, Any]) -> Any:
@@ -66,6 +74,8 @@ def load_config(id_or_path: str, hub: Mapping[str, Any]) -> Any:
     try:
         return AutoConfig.from_pretrained(id_or_path, **hub)
     except (OSError, ValueError) as err:
+        if hub.get("local_files_only") and not Path(id_or_path).exists() and _HUB_ID.fullmatch(id_or_path):
+            raise UsageError(not_reached(id_or_path)) from err
         raise UsageError(
             f"cannot load {id_or_path!r}: expected a repository of the Hugging Face hub, or a folder with config.json "
             f"and weights that the installed transformers knows. It says: {_first_lines(err)}"

@@ -142,7 +142,7 @@ class VisionLanguageModel:
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
         self._texts_at_once = hub.batch_size
-        where = hub.where()
+        where = hub.where(id_or_path)
 
         config = load_config(id_or_path, where)
         self.family: str = config.model_type

@@ -289,7 +289,7 @@ def defined_means(a: Run, b: Run) -> set[tuple[str, str]]:
 
 def same_outcome(a: Run, b: Run) -> bool:
     """Whether two runs are the same run, or hold the same images with the same verdicts."""
-    if a.path.resolve() == b.path.resolve():
+    if a.path.resolve() == b.path.resolve() and a.name == b.name:
         return True
     images = [run.image_summary() for run in (a, b)]
     n_images = sum(images[0].states.values())

@@ -181,7 +181,7 @@ def run_images(
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
         Progress("images", len(requests), done=_n_done(requests, have)) as progress,
     ):
-        for batch in ahead(_claimed_parts(claims, there, generator, run, pool)):
+        for batch in ahead(_claimed_parts(claims, there, generator, run, pool, progress)):
             taken |= run.images_since(seen)
             arrived = _first(run, [future.result() for future in batch.futures], taken)
             if on_failure is not None:
@@ -468,6 +468,7 @@ def _claimed_parts(
     generator: Generator,
     run: Run,
     pool: ThreadPoolExecutor,
+    progress: Progress,
 ) -> Iterator[Batch]:
     """The generator's answers to what this process claims, in parts."""
     for claim in claims:
@@ -477,11 +478,16 @@ def _claimed_parts(
         known = there()  # also what an earlier owner of the claim kept
         left = pending_items(claim.items, lambda r: r.image_id, known)
         claim.advance(len(claim.items) - len(left))
-        yield from _parts(left, generator, run, pool, claim)
+        yield from _parts(left, generator, run, pool, claim, progress)
 
 
 def _parts(
-    requests: Sequence[Request], generator: Generator, run: Run, pool: ThreadPoolExecutor, claim: Claim[Request]
+    requests: Sequence[Request],
+    generator: Generator,
+    run: Run,
+    pool: ThreadPoolExecutor,
+    claim: Claim[Request],
+    progress: Progress,
 ) -> Iterator[Batch]:
     """The generator's answers in parts of ``BATCH``, or of what it made in ``PART_SECONDS`` if it is slow.
 
@@ -506,6 +512,7 @@ def _parts(
             _check_result(generator, result)
             part.made = part.made or result.pixels is not None
             part.futures.append(pool.submit(_take_in, request, result, run))
+            progress.arrive()
             answered += 1
             pixels += _pixels(result)
             full = len(part.futures) >= BATCH or pixels >= PENDING_PIXELS.value

@@ -49,6 +49,7 @@ def score_run(
     adjust: Adjust | None = None,
     metrics: Sequence[Metric] = (),
     adjustment: Mapping[str, Any] | None = None,
+    name: str = "",
 ) -> list[Score]:
     """Apply a suite's rules to a run's observations, and let verdicts and scores take the place of earlier ones.
 
@@ -64,6 +65,7 @@ def score_run(
             out of. Adjusted scores follow those as judged.
         metrics: added to those of installed packages; their scores stay at later scorings.
         adjustment: what ``adjust`` was made from, as plain JSON, to be kept with the scores.
+        name: by which the scoring is kept when others follow it; empty for none.
 
     Raises:
         UsageError: a judge that did not observe was named, or several observed and none was named.
@@ -71,7 +73,7 @@ def score_run(
     """
     inputs = {name: state for name, state in run.inputs().items() if not name.startswith(MEASUREMENTS)}
     with tempfile.TemporaryDirectory(prefix="verism-scores-", ignore_cleanup_errors=True) as folder:
-        return _scored(run, suite, judges, adjust, metrics, adjustment, inputs, Path(folder))
+        return _scored(run, suite, judges, adjust, metrics, adjustment, inputs, Path(folder), name)
 
 
 def _scored(
@@ -83,6 +85,7 @@ def _scored(
     adjustment: Mapping[str, Any] | None,
     inputs: Mapping[str, str],
     folder: Path,
+    name: str,
 ) -> list[Score]:
     import polars as pl
 
@@ -140,6 +143,7 @@ def _scored(
         sections=(),
         scoring=_noted(run, suite, judges, remarks, suite.answers(scores), adjustment or {}),
         inputs=inputs,
+        name=name,
     )
     if suite.name not in SUITES:  # its page must be there where its package is not
         sections = suite.sections(Evidence.of([draft], [added.presentation], gallery=0))

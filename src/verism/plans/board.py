@@ -236,7 +236,7 @@ class _Found:
     order: list[tuple[str, bool]] = field(default_factory=list)
 
 
-def _of_plan(folder: Path, record: Mapping[str, Any]) -> _Found:
+def _of_plan(folder: Path, record: Mapping[str, Any], scoring: str) -> _Found:
     found = _Found(title=str(record.get("title") or ""))
     for row in record["rows"]:
         found.order.append((row["name"], bool(row["reference"])))
@@ -247,7 +247,9 @@ def _of_plan(folder: Path, record: Mapping[str, Any]) -> _Found:
         name = _pair_folder(pair)
         path = folder / "runs" / name
         source = _Source(model=pair["model"], suite=pair["column"], reference=bool(pair["reference"]))
-        source = _opened(path, source) if (path / "manifest.json").exists() else replace(source, note="not run yet")
+        source = (
+            _opened(path, source, scoring) if (path / "manifest.json").exists() else replace(source, note="not run yet")
+        )
         if source.run is None:
             source = _with_reason(source, status_folder / f"{name}.json")
         found.sources.append(source)
@@ -270,16 +272,18 @@ def _with_reason(source: _Source, file: Path) -> _Source:
     return source
 
 
-def _opened(path: Path, source: _Source) -> _Source:
+def _opened(path: Path, source: _Source, scoring: str) -> _Source:
     try:
         run = Run.open(path)
+        if scoring:
+            run = run.with_named_scoring(scoring)
         run.scores()
     except VerismError as err:
         return replace(source, note=str(err), failed=True)
     return replace(source, run=run)
 
 
-def _of_folder(folder: Path) -> _Found:
+def _of_folder(folder: Path, scoring: str) -> _Found:
     """The runs anywhere below a directory; a model is known by its generator."""
     found = _Found()
     seen: dict[tuple[str, str], int] = {}
@@ -293,7 +297,7 @@ def _of_folder(folder: Path) -> _Found:
         seen[model, suite] = seen.get((model, suite), 0) + 1
         if seen[model, suite] > 1:
             model = f"{model} ({path.relative_to(folder)})"
-        found.sources.append(_opened(path, _Source(model=model, suite=suite, reference=False)))
+        found.sources.append(_opened(path, _Source(model=model, suite=suite, reference=False), scoring))
     found.order = [(model, False) for model in dict.fromkeys(s.model for s in found.sources)]
     return found
 
@@ -308,7 +312,12 @@ def _run_paths(folder: Path) -> Iterator[Path]:
 
 # --------------------------------------------------------------------------------------------------------------- board
 def make_board(
-    folders: Sequence[Path | str], *, title: str = "", anyway: bool = False, relative_to: Path | str | None = None
+    folders: Sequence[Path | str],
+    *,
+    title: str = "",
+    anyway: bool = False,
+    relative_to: Path | str | None = None,
+    scoring: str = "",
 ) -> Board:
     """The board of plans, or of all runs below directories.
 
@@ -318,6 +327,8 @@ def make_board(
         anyway: whether boards whose numbers may not be compared are merged all the same; every number that is touched
             carries the reason.
         relative_to: directory of the page, for links to reports; None: no links.
+        scoring: name of the scoring that is read of each run; runs without one are listed as failed. Empty: the one
+            that counts.
 
     Raises:
         UsageError: no run, or several directories whose runs may not be compared; the message says what disagrees.
@@ -328,10 +339,11 @@ def make_board(
         if not path.is_dir():
             raise UsageError(f"{path} is no directory of runs; make one with: verism plan run PLAN.yaml --out {path}")
         record = read_rows(path)
-        found.append(_of_folder(path) if record is None else _of_plan(path, record))
+        found.append(_of_folder(path, scoring) if record is None else _of_plan(path, record, scoring))
     merged = _merged(found, [path.name for path in paths])
     if not any(source.run is not None for source in merged.sources):
-        raise UsageError(f"{' and '.join(map(str, paths))}: no scored run; see: verism plan run, verism run")
+        named = f" with a scoring {scoring!r}" if scoring else ""
+        raise UsageError(f"{' and '.join(map(str, paths))}: no scored run{named}; see: verism plan run, verism run")
     made = _Maker(merged, relative_to=None if relative_to is None else location(relative_to)).board(
         title or merged.title or paths[0].resolve().name
     )

@@ -111,7 +111,7 @@ class Comparability:
         self, a: Run, b: Run, presentations: tuple[Presentation, Presentation], *, names: tuple[str, str] = ("A", "B")
     ) -> None:
         self.a, self.b, self.presentations, self.names = a, b, presentations, names
-        self._same_run = a.path.resolve() == b.path.resolve()
+        self._same_run = a.path.resolve() == b.path.resolve() and a.name == b.name  # and one scoring
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:

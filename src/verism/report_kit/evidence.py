@@ -48,7 +48,7 @@ def union(lists: Iterable[Iterable[str]]) -> list[str]:
 def run_names(runs: Sequence[Run]) -> list[str]:
     """One name per run, all different: the folder's, with its parent's where folders share a name."""
     paths = [run.path.resolve() for run in runs]
-    names = [path.name for path in paths]
+    names = [f"{path.name}{run.name.removeprefix(run.path.name)}" for path, run in zip(paths, runs, strict=True)]
     often = Counter(names)
     names = [f"{path.parent.name}/{name}" if often[name] > 1 else name for name, path in zip(names, paths)]
     seen: Counter[str] = Counter()

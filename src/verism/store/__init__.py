@@ -26,6 +26,7 @@ from verism.manifest import SCHEMA_VERSION, STORAGES, RunSettings, Scoring
 from verism.store.ids import IdSet
 from verism.store.images import Compaction, compact_images, write_shards
 from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug, sorted_verdicts
+from verism.store.scorings import StoredScoring, check_scoring_name
 from verism.store.verification import REPAIR, Finding, Repair, Verification, begin_repair, discard, verify
 
 __all__ = [
@@ -42,8 +43,10 @@ __all__ = [
     "RunSettings",
     "Scoring",
     "SettingsChanged",
+    "StoredScoring",
     "Verification",
     "begin_repair",
+    "check_scoring_name",
     "compact_images",
     "discard",
     "key_of",

@@ -37,12 +37,12 @@ from verism.records import (
 from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
 from verism.shards import member_of
-from verism.specs import Presentation
+from verism.specs import Presentation, did_you_mean
 from verism.store import blocks, scorings
 from verism.store.blocks import SAMPLED, Dealer, ImageBlocks, bounds_of
 from verism.store.ids import IdSet, digests
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
-from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, write_scoring
+from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, kept_scorings, write_scoring
 from verism.systems import quoted
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class Run:
         self._kept: list[Any] = []  # what must live as long as the run: the folder of a temporary one
         self._ledger: Ledger | None = None
         self._pinned: StoredScoring | None = None
+        self._chosen = False  # whether it is pinned to a scoring that was asked for by its name
         # By run: parts of its table of images when an image was not found, and the paths in them, by hash and as a set.
         self._moved: dict[Path, tuple[frozenset[str], dict[str, str], frozenset[str]]] = {}
         self._since: tuple[set[str], Sequence[str], int] | None = None  # how far images_since got, and with which set
@@ -387,6 +388,7 @@ class Run:
         sections: Sequence[Mapping[str, Any]] | None = None,
         scoring: Scoring | None = None,
         inputs: Mapping[str, str] | None = None,
+        name: str | None = None,
     ) -> Self:
         """The run as it would be with another scoring, which is held in memory; ``keep_scoring`` writes it.
 
@@ -400,6 +402,7 @@ class Run:
             sections: sections of the suite as plain JSON, for reports where it is not installed; empty for none.
             scoring: rules, judges and remarks.
             inputs: the tables it was made from, as ``inputs`` gave them before they were read.
+            name: by which the scoring is kept; empty for none.
         """
         contents: dict[str, bytes | Path | None] = {}
         if verdicts is not None:
@@ -418,6 +421,8 @@ class Run:
         fields: dict[str, Any] = {"scoring": self.manifest.scoring if scoring is None else scoring}
         if inputs is not None:
             fields["inputs"] = dict(inputs)
+        if name is not None:
+            fields["name"] = name
         draft = copy.copy(self)
         draft._pinned = before.changed(contents, **fields)
         draft.manifest = replace(self.manifest, scoring=fields["scoring"])
@@ -443,6 +448,72 @@ class Run:
         """
         self._adopt()
         self.keep_scoring(self.with_scoring(**parts))
+
+    def scorings(self) -> list[StoredScoring]:
+        """The scorings the run keeps, the oldest first: those with a name, the one that counts, the one before it."""
+        return [] if self.ledger is None else kept_scorings(self.path)
+
+    def named_scoring(self, name: str) -> StoredScoring:
+        """A scoring by its name.
+
+        Args:
+            name: as ``verism score --name`` gave it.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        kept = {stored.name: stored for stored in self.scorings() if stored.name}
+        if name not in kept:
+            there = f"it has {', '.join(sorted(kept))}" if kept else "none of its scorings has a name"
+            raise UsageError(f"{self.path} has no scoring {name!r}.{did_you_mean(name, kept)} {_sentence(there)}")
+        return kept[name]
+
+    def with_named_scoring(self, name: str) -> Self:
+        """The run to read from, with the verdicts, scores and rules of a scoring that is kept by its name.
+
+        Args:
+            name: of the scoring.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        stored = self.named_scoring(name)
+        chosen = copy.copy(self)
+        chosen._chosen = True
+        chosen._pinned = stored.changed({}, name=name)
+        chosen.manifest = replace(self.manifest, scoring=stored.scoring)
+        return chosen
+
+    def restore_scoring(self, name: str | None = None) -> None:
+        """Let a scoring count again: the one before the one that counts now, or one that is kept by its name.
+
+        Called twice without a name, it ends where it began.
+
+        Args:
+            name: of the scoring; None: the one before.
+
+        Raises:
+            UsageError: there is none.
+        """
+        current = self._of_scoring(lambda stored: stored)
+        if current is None or current.folder is None:
+            raise UsageError(f"{self.path} has no scores yet")
+        if name is not None:
+            wanted = self.named_scoring(name)
+        else:
+            before = [stored for stored in self.scorings() if stored.folder and stored.folder.name == current.previous]
+            if not before:
+                raise UsageError(f"{self.path} has no scoring before this one: nothing to undo")
+            wanted = before[0]
+        if wanted.folder != current.folder:
+            scorings.point_to(wanted, current)
+        self._pinned = None
+        self.manifest = replace(self.manifest, scoring=wanted.scoring)
+
+    @property
+    def scoring_name(self) -> str:
+        """Name of the scoring that was chosen or counts; empty if it has none."""
+        return self._of_scoring(lambda stored: "" if stored is None else stored.name)
 
     def note_scoring(self, **changes: Any) -> None:
         """Keep how the scores were made.
@@ -492,7 +563,9 @@ class Run:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        """Name of the directory, and of a scoring that was chosen by its name."""
+        chosen = self._pinned.name if self._pinned is not None and self._chosen else ""
+        return f"{self.path.name}@{chosen}" if chosen else self.path.name
 
     # ---------------------------------------------------------------------------------------------------- prompts
     def write_prompts(self, prompts: Sequence[Prompt]) -> None:
@@ -1617,6 +1690,10 @@ def _not_superseded(table: str, rows: pl.DataFrame, listed: Callable[[], tuple[I
     pairs, ids = listed()
     kept = rows[BOUND].is_null().to_numpy() | pairs.holds(_pair_texts(rows, "image_id")) | ~ids.holds(rows["image_id"])
     return rows if kept.all() else rows.filter(pl.Series(kept))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _itself(rows: pl.DataFrame) -> pl.DataFrame:

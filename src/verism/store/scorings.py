@@ -2,6 +2,8 @@
 
 Its files are written to a folder of their own, ``RUN/scorings/<id>``. It counts from the moment the small file
 ``RUN/scoring.json`` names it, which is replaced whole. Whoever reads verdicts and scores reads those of one scoring.
+
+The scoring that counted before stays, so that a run can go back to it, and so do scorings that have a name.
 """
 
 from __future__ import annotations
@@ -10,15 +12,17 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from verism.errors import DamagedRun
+from verism.errors import DamagedRun, UsageError
 from verism.files import whole_file, write_json, write_whole
 from verism.locations import is_remote, remove_tree
 from verism.manifest import Scoring, scoring_of_record
@@ -31,8 +35,11 @@ __all__ = [
     "POINTER",
     "GoneScoring",
     "StoredScoring",
+    "check_scoring_name",
     "current_scoring",
+    "kept_scorings",
     "last_scoring",
+    "point_to",
     "write_scoring",
 ]
 
@@ -62,6 +69,8 @@ class StoredScoring:
         folder: where its files lie; None while it is held in memory alone.
         contents: its files by name, of a scoring that is not written yet; large ones as files elsewhere.
         previous: name of the folder of the scoring that counted before; empty for the first.
+        name: by which it is kept; empty for one that goes when two others were made after it.
+        created: when it was written, ISO 8601 in UTC; empty where that is not known.
         folders: temporary ones that large ``contents`` lie in; they go with the last scoring that holds them.
     """
 
@@ -72,6 +81,8 @@ class StoredScoring:
     folder: Path | None = None
     contents: Mapping[str, bytes | Path] = field(default_factory=dict)
     previous: str = ""
+    name: str = ""
+    created: str = ""
     folders: list[tempfile.TemporaryDirectory[str]] = field(default_factory=list, compare=False, repr=False)
 
     def __contains__(self, name: str) -> bool:
@@ -173,7 +184,55 @@ def current_scoring(run: Path) -> StoredScoring | None:
         if (run / SCORES_JSON).exists() and any((run / FOLDER).glob(f"*/{RECORD}")):
             raise GoneScoring.of(run, run / POINTER, "it is gone, and there are scorings") from None
         return None
-    return read_scoring(run, run / FOLDER / pointer["scoring"], pointer["sha256"])
+    stored = read_scoring(run, run / FOLDER / pointer["scoring"], pointer["sha256"])
+    return replace(stored, previous=str(pointer.get("previous", stored.previous)))
+
+
+def kept_scorings(run: Path) -> list[StoredScoring]:
+    """The scorings a run keeps, the oldest first: those with a name, the one that counts and the one before it.
+
+    Args:
+        run: the run directory.
+
+    Raises:
+        DamagedRun: the record of the one that counts is gone or altered; others are left out then.
+    """
+    current = current_scoring(run)
+    if current is None or current.folder is None:
+        return []
+    named = _newest_by_name(run)
+    folders = {current.folder.name, *([current.previous] if current.previous else []), *named.values()}
+    kept = []
+    for folder in sorted(folders):
+        with suppress(DamagedRun):
+            kept.append(current if folder == current.folder.name else read_scoring(run, run / FOLDER / folder))
+    return kept
+
+
+def _newest_by_name(run: Path) -> dict[str, str]:
+    """Folder of each named scoring: of several with a name the newest. Damaged ones have none."""
+    newest: dict[str, str] = {}
+    for folder in sorted((run / FOLDER).glob("*")):
+        with suppress(DamagedRun):
+            if name := read_scoring(run, folder).name:
+                newest[name] = folder.name
+    return newest
+
+
+def check_scoring_name(name: str) -> str:
+    """The name of a scoring, if it is one.
+
+    Args:
+        name: letters, digits and ``._-``, at most 60.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
+        raise UsageError(
+            f"{name!r:.80} is no name of a scoring: use up to 60 letters, digits, dots, hyphens and underscores"
+        )
+    return name
 
 
 def _pointer(run: Path) -> dict[str, Any]:
@@ -238,6 +297,8 @@ def read_scoring(run: Path, folder: Path, expected: str | None = None) -> Stored
             hashes=dict(record["files"]),
             folder=folder,
             previous=str(record["previous"]),
+            name=str(record.get("name", "")),
+            created=str(record.get("created", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise DamagedRun.of(run, path, f"it is no record of a scoring: {err!r}") from err
@@ -262,7 +323,8 @@ def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredS
     """
     run = draft.run
     previous = before.folder.name if before is not None and before.folder is not None else ""
-    number = int(previous.partition("-")[0]) + 1 if previous.partition("-")[0].isdigit() else 1
+    others = [path.name.partition("-")[0] for path in (run / FOLDER).glob("*")]
+    number = max((int(other) for other in others if other.isdigit()), default=0) + 1  # also after going back
     folder = run / FOLDER / f"{number:04}-{os.urandom(4).hex()}"
     hashes = {}
     for name, data in draft.contents.items():
@@ -279,16 +341,64 @@ def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredS
         "inputs": dict(draft.inputs),
         "files": hashes,
         "previous": previous,
+        "name": draft.name,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     record = json.loads(json.dumps(record))
     write_json(folder / RECORD, record | {"checksum": content_hash(record)})
+    _write_pointer(run, folder, record["scoring"], previous)
+    named = _newest_by_name(run)
+    passed = [before.previous] if before is not None and before.previous else []
+    if draft.name:  # another scoring had the name
+        passed += [other.folder.name for other in _others_named(run, draft.name, folder) if other.folder is not None]
+    for name in dict.fromkeys(passed):
+        if name not in (folder.name, previous, *named.values()):
+            remove_tree(run / FOLDER / name)
+    return replace(draft, folder=folder, hashes=record["files"], contents={}, previous=previous)
+
+
+def _others_named(run: Path, name: str, folder: Path) -> list[StoredScoring]:
+    others = []
+    for other in sorted((run / FOLDER).glob("*")):
+        with suppress(DamagedRun):
+            stored = read_scoring(run, other)
+            if stored.name == name and other.name != folder.name:
+                others.append(stored)
+    return others
+
+
+def point_to(stored: StoredScoring, before: StoredScoring) -> StoredScoring:
+    """Let a scoring that is kept count again; the one that counts now is the one before it.
+
+    Args:
+        stored: the scoring.
+        before: the scoring that counts now. The one before that goes if it has no name.
+
+    Returns:
+        The scoring as it counts.
+    """
+    assert stored.folder is not None
+    assert before.folder is not None
+    run, named = stored.run, _newest_by_name(stored.run)
+    _write_pointer(run, stored.folder, json.loads(json.dumps(asdict(stored.scoring))), before.folder.name)
+    if before.previous and before.previous not in (stored.folder.name, *named.values()):
+        remove_tree(run / FOLDER / before.previous)
+    return replace(stored, previous=before.folder.name)
+
+
+def _write_pointer(run: Path, folder: Path, made: Mapping[str, Any], previous: str) -> None:
+    """Name the scoring that counts, and copy its scores.
+
+    Args:
+        run: the run directory.
+        folder: of the scoring.
+        made: its rules, judges and remarks as plain JSON.
+        previous: folder of the scoring that counted before.
+    """
     digest = sha256((folder / RECORD).read_bytes())
-    pointer = {"scoring": folder.name, "sha256": digest, "made": record["scoring"]}
+    pointer = {"scoring": folder.name, "sha256": digest, "made": made, "previous": previous}
     write_json(run / POINTER, pointer | {"checksum": content_hash(pointer)})
     publish(run)
-    if before is not None and before.previous:
-        remove_tree(run / FOLDER / before.previous)
-    return replace(draft, folder=folder, hashes=record["files"], contents={}, previous=previous)
 
 
 def publish(run: Path) -> None:

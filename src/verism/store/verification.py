@@ -348,10 +348,26 @@ class _Check:
             if all(f.problem == "leftover" for f in self.found) and (folders := self.run.outdated()):
                 what = f"made from tables that changed since: {', '.join(folders)}"
                 self.note(scorings.POINTER, "outdated", what, again)
-        previous = "" if stored is None else stored.previous
+        kept = [] if stored is None else scorings.kept_scorings(self.run.path)
+        for one in kept:
+            if one.folder is not None and one.folder.name != current and one.name:
+                self.named_scoring(one)
+        folders_kept = {current, *(one.folder.name for one in kept if one.folder is not None)}
         for folder in sorted((self.run.path / scorings.FOLDER).glob("*")):
-            if folder.name not in (current, previous):
+            if folder.name not in folders_kept:
                 self.note(self.relative(folder), "leftover", "a scoring that does not count", "removed")
+
+    def named_scoring(self, stored: StoredScoring) -> None:
+        """A scoring that is kept by its name and does not count now."""
+        self.files += 1 + len(stored.hashes)
+        for name in stored.hashes:
+            try:
+                stored.read(name)
+            except DamagedRun as err:
+                assert stored.folder is not None
+                what = f"scoring {stored.name!r} is kept but {_reason(err)}"
+                self.note(self.relative(stored.folder), "leftover", what, "removed; score by its rules again")
+                return
 
     def copy(self, stored: StoredScoring) -> None:
         """The copy of the scores at the top of the run."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from verism.errors import UsageError, VerismError, require
 from verism.generators.diffusers_pipeline._libraries import EXTRA, PURPOSE, first_line, out_of_memory
+from verism.services.hub import hub_is_reachable, not_reached
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -105,7 +106,12 @@ def _fetch_configs(model: str, revision: str | None, local_files_only: bool) -> 
     hub = require("huggingface_hub", extra=EXTRA, purpose=PURPOSE)
     try:
         folder = Path(
-            hub.snapshot_download(model, revision=revision, allow_patterns=_CONFIGS, local_files_only=local_files_only)
+            hub.snapshot_download(
+                model,
+                revision=revision,
+                allow_patterns=_CONFIGS,
+                local_files_only=local_files_only or not hub_is_reachable(),
+            )
         )
     except Exception as err:
         raise _hub_error(err, model, revision) from err
@@ -131,11 +137,7 @@ def _hub_error(err: Exception, model: str, revision: str | None) -> UsageError:
             "log in with `hf auth login` (formerly huggingface-cli login) or set HF_TOKEN"
         )
     if isinstance(err, errors.OfflineModeIsEnabled | errors.LocalEntryNotFoundError):
-        return UsageError(
-            f"{where} is not in the hub's cache of this machine, and the hub was not reached (no network, "
-            "HF_HUB_OFFLINE or local_files_only). Fetch it where there is a network with `hf download "
-            f"{model}`, or give the path of a folder with the model"
-        )
+        return UsageError(f"diffusers: {not_reached(model, revision)}")
     if isinstance(err, errors.HFValidationError):
         return UsageError(f"{where}: not an id of the hub, which is written owner/name")
     if isinstance(err, errors.HfHubHTTPError | OSError):

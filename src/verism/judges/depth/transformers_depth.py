@@ -72,7 +72,7 @@ class TransformersDepth:
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
-        where = hub.where()
+        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         if config.model_type not in modeling_auto.MODEL_FOR_DEPTH_ESTIMATION_MAPPING_NAMES:
             raise UsageError(

@@ -74,7 +74,7 @@ class OpenVocabularyDetector:
         self._batches = Batches(hub.batch_size, self._device)
         self._min_score = min_score
         self._phrases = dict(phrases or {})
-        where = hub.where()
+        where = hub.where(id_or_path)
 
         config = load_config(id_or_path, where)
         if config.model_type not in _OWL + _GROUNDED:

@@ -81,7 +81,7 @@ class TransformersDetector:
         self._batches = Batches(hub.batch_size, self._device)
         self._aliases = dict(aliases or {})
         self._min_score = min_score
-        where = hub.where()
+        where = hub.where(id_or_path)
 
         config = load_config(id_or_path, where)
         if config.model_type in modeling_auto.MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:

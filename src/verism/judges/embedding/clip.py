@@ -101,7 +101,7 @@ class ClipJudge:
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
-        where = hub.where()
+        where = hub.where(source)
 
         config = load_config(source, where)
         self._model = load_model(transformers.AutoModel, source, where, self._dtype, self._device)

@@ -131,7 +131,7 @@ class TransformersFeatures(FeatureJudge):
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
-        where = hub.where()
+        where = hub.where(id_or_path)
 
         config = load_config(id_or_path, where)
         if kind == "dinov2" and not str(config.model_type).startswith("dino"):

@@ -115,7 +115,7 @@ class Hps(ModelScorer):
         self._model = clip_of_open_clip(nested_tensors(path, "state_dict"), str(path)).to(self._device, self._dtype)
         text = self._model.config.text_config
         source = tokenizer or tokenizer_of(path, PROCESSOR)
-        self._texts = TextTokens(load_tokenizer(source, hub.where()), int(text.max_position_embeddings))
+        self._texts = TextTokens(load_tokenizer(source, hub.where(source)), int(text.max_position_embeddings))
         self._side = int(self._model.config.vision_config.image_size)
         self.name = judge_name(kind, path.name, content_id(path), antialias=antialias, dtype=hub.named_dtype)
 

@@ -113,7 +113,7 @@ class Hpsv3(ModelScorer):
                 "hpsv3/dataset/data_collator_qwen.py"
             )
         self._wording = read_wording(wording)
-        where = hub.where()
+        where = hub.where(base)
         config = load_config(base, where)
         if config.model_type != "qwen2_vl":
             raise UsageError(f"hpsv3: base {base!r} is a model of type {config.model_type!r}, not Qwen2-VL")

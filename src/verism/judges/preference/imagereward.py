@@ -87,7 +87,7 @@ class ImageReward(ModelScorer):
         if unknown := sorted(name for name in weights if not name.startswith(prefixes)):
             raise UsageError(f"{str(path)!r} has {len(unknown)} weights that ImageReward has not: {unknown[0]} ...")
         source = tokenizer or tokenizer_of(path, TOKENIZER)
-        self._texts = TextTokens(load_tokenizer(source, hub.where()), TOKENS)
+        self._texts = TextTokens(load_tokenizer(source, hub.where(source)), TOKENS)
         self._side = int(self._vision.config.image_size)
         self.name = judge_name("imagereward", path.name, content_id(path), dtype=hub.named_dtype)
 

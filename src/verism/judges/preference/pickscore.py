@@ -56,7 +56,7 @@ class PickScore(ModelScorer):
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
-        where = hub.where()
+        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         if config.model_type != "clip":
             raise UsageError(f"pickscore: {id_or_path!r} is a model of type {config.model_type!r}, not a CLIP")

@@ -93,7 +93,7 @@ class TransformersSegmenter:
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
         self._min_score, self._pairs, self._aliases = min_score, pairs, dict(aliases or {})
-        where = hub.where()
+        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         if config.model_type not in SUPPORTED:
             hint = (

@@ -54,7 +54,7 @@ class ImageClassifier:
 
         if not 0 <= threshold <= 1:
             raise UsageError(f"threshold must be in [0, 1], got {threshold}")
-        where = hub.where()
+        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         if config.model_type not in modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES:
             raise UsageError(

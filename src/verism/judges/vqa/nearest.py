@@ -43,7 +43,7 @@ class SentenceEmbedder:
             require(module, extra=EXTRA, purpose="a model that embeds sentences")
         from transformers import AutoModel, AutoTokenizer
 
-        where = hub.where()
+        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         self._device, self._batch = pick_device(hub.device), hub.batch_size
         self._model = load_model(AutoModel, id_or_path, where, pick_dtype(hub.dtype), self._device)
