@@ -28,7 +28,7 @@ REPORTS = {
     "gallery-geneval": ("careful-geneval", "careless-geneval"),
     "gallery-geography": ("builtin-geography",),
     "gallery-social-bias": ("even-social_bias",),
-    "gallery-gender-presentation": ("skewed-gender_presentation",),
+    "gallery-gender-presentation": ("even-gender_presentation",),
     "gallery-text-rendering": ("careful-text_rendering", "careless-text_rendering"),
     "gallery-dsg": ("careful-dsg", "careless-dsg"),
     "gallery-alignment": ("builtin-alignment",),

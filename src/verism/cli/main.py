@@ -323,8 +323,8 @@ cli.add_command(
         "generate",
         _generate,
         _generate_parameters,
-        about="Generate the images of a suite and do nothing else: judges observe them later, here or on another "
-        "machine.\n\nResumes where it stopped, and adds images where more are asked for.",
+        about="Generate the images of a suite without judging them; judge them later, here or on another machine.\n\n"
+        "Resumes where it stopped, and adds images where more are asked for.",
         examples="""verism generate paintskills --model builtin --limit 24 --out runs/builtin
 verism generate social_bias --model diffusers:ID --n-images 9 --out runs/bias
 verism observe runs/bias --vqa Salesforce/blip2-flan-t5-xl""",
@@ -358,9 +358,9 @@ cli.add_command(
         "prompts",
         _prompts,
         _prompt_parameters,
-        about="The prompts of a suite, to make images elsewhere: save each as PROMPT_ID.png, then: verism run SUITE "
-        "--images DIR.\n\nOf a prompt with several images the second and later are PROMPT_ID_1.png, PROMPT_ID_2.png "
-        "...; the column n_images says how many. A prompt_id may have slashes: then name the files in a manifest.",
+        about="Print the prompts of a suite, to generate images elsewhere.\n\nSave the images as PROMPT_ID.png, then: "
+        "verism run SUITE --images DIR. The second and later images of a prompt are PROMPT_ID_1.png, PROMPT_ID_2.png "
+        "...; the column n_images has their number. If a prompt_id has slashes, name the files in a table.",
         examples="""verism prompts paintskills --limit 300 > prompts.csv
 verism prompts paintskills --skill count --json > prompts.jsonl
 verism prompts geography --family region --per-cell 20 > prompts.csv""",
@@ -494,7 +494,7 @@ def scorings(run_dir: Path, as_json: bool) -> None:
 @click.argument("run_dir", type=RunPath())
 @with_options(judge_options())
 @with_options(executor_options())
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def observe(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Judge the existing images of a run with another judge, and score the run by it.
 
@@ -730,7 +730,7 @@ cli.add_command(view)
     type=click.Choice(["suites", "aspects", "models", "judges", "trackers", "protocols", "environments", "classes"]),
 )
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def list_command(what: str, name: str | None, as_json: bool) -> None:
     """List suites, models, judges and more; with the NAME of a model, judge or tracker, list its options.
 
@@ -768,7 +768,7 @@ def list_command(what: str, name: str | None, as_json: bool) -> None:
 
 
 @cli.command()
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def doctor(as_json: bool) -> None:
     """Report what is installed, what is missing, and how to install it.
 
