@@ -22,6 +22,7 @@ from verism.judges.detection.decode import Found, box_iou
 from verism.training import detector as training
 from verism.training import second_look as looking
 from verism.training._checkpoints import averaged_weights, read_header
+from verism.training._onnx_export import read_onnx
 from verism.training._replicas import replica_of
 from verism.training.detector_augmentation import pasted, plain_batch, varied_batch, varied_object
 from verism.training.detector_evaluation import (
@@ -788,6 +789,27 @@ def test_a_file_that_no_training_can_start_from_is_refused(
         train(scenes, tmp_path, steps=1, start=str(tmp_path / "other.onnx"))
     with pytest.raises(UsageError, match="there is no detector file"):
         train(scenes, tmp_path, steps=1, start=str(tmp_path / "none.onnx"))
+
+
+def test_weights_that_are_kept_are_averaged_with_those_that_were_learnt(
+    trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path
+):
+    out, _, _ = trained
+    torch.manual_seed(1)
+    learnt, _ = read_onnx((out / "detector.onnx").read_bytes())
+    checkpoint = train(shapes(4), tmp_path / "other", steps=2, seed=3)
+    other = training.export_onnx(checkpoint, tmp_path / "other.onnx").read_bytes()
+    path = training.export_onnx(out / training.CHECKPOINT, tmp_path / "both.onnx", kept=(other, 0.25))
+    theirs, (mixed, properties) = read_onnx(other)[0], read_onnx(path.read_bytes())
+    names = [name for name in learnt if name.startswith("network.")]
+    assert len(names) > 20
+    for name in names:
+        torch.testing.assert_close(mixed[name], 0.75 * learnt[name] + 0.25 * theirs[name])
+    assert json.loads(properties["classes"]) == list(SHAPES)
+    small = train(shapes(4), tmp_path / "small", steps=1, width=0.25)
+    kept = training.export_onnx(small, tmp_path / "small.onnx").read_bytes()
+    with pytest.raises(UsageError, match="of another shape there"):
+        training.export_onnx(out / training.CHECKPOINT, tmp_path / "wrong.onnx", kept=(kept, 0.5))
 
 
 def test_a_second_look_becomes_part_of_the_file(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):

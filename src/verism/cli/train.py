@@ -36,6 +36,7 @@ _FLAGS = {
     "steps": "--steps",
     "epochs": "--epochs",
     "start": "--start",
+    "keep": "--keep",
     "held_out": "--held-out",
     "lora_rank": "--lora",
     "batch_size": "--batch",

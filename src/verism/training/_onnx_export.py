@@ -15,7 +15,7 @@ from verism.files import write_whole
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["OnnxInterface", "read_onnx", "with_properties", "write_onnx"]
+__all__ = ["OnnxInterface", "averaged_with", "read_onnx", "with_properties", "write_onnx"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +122,30 @@ def with_properties(path: Path, properties: Mapping[str, str]) -> Path:
         proto.metadata_props.add(key=key, value=value)
     write_whole(path, proto.SerializeToString())
     return path
+
+
+def averaged_with(path: Path, other: bytes, share: float) -> None:
+    """Replace the weights of a network's file by the average of its own and those of another file, by their names.
+
+    Args:
+        path: the file; written anew.
+        other: a file of the same network.
+        share: of the other file, in [0, 1].
+
+    Raises:
+        ValueError: a weight is missing or of another shape there.
+    """
+    onnx = require("onnx", extra="train", purpose="averaging the weights of ONNX files")
+    model = onnx.load_model_from_string(path.read_bytes())
+    theirs, _ = read_onnx(other)
+    for tensor in model.graph.initializer:
+        own = onnx.numpy_helper.to_array(tensor)
+        if tensor.name.startswith("network.") and own.dtype.kind == "f":
+            if tensor.name not in theirs or tuple(theirs[tensor.name].shape) != own.shape:
+                raise ValueError(f"{tensor.name} is missing or of another shape there")
+            mixed = (1 - share) * own + share * theirs[tensor.name].numpy()
+            tensor.CopyFrom(onnx.numpy_helper.from_array(mixed.astype(own.dtype), tensor.name))
+    write_whole(path, model.SerializeToString())
 
 
 _LARGE = 1_024  # numbers of a weight from which on half its size is worth a node

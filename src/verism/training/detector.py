@@ -29,7 +29,7 @@ from verism.judges.detection.builtin import (
 from verism.judges.detection.decode import Found, decode
 from verism.training import second_look
 from verism.training._checkpoints import Header, averaged_weights, read_header
-from verism.training._onnx_export import OnnxInterface, read_onnx, write_onnx
+from verism.training._onnx_export import OnnxInterface, averaged_with, read_onnx, write_onnx
 from verism.training._replicas import NetworkLearner, averaged_network, channels_last
 from verism.training.detector_evaluation import (
     calibrate_threshold,
@@ -231,6 +231,7 @@ def export_onnx(
     score_shift: float = 0.0,
     second_look: bytes | None = None,
     second_look_weight: float = 0.5,
+    kept: tuple[bytes, float] | None = None,
 ) -> Path:
     """Write the averaged weights of a checkpoint as the file that ``BuiltinDetector`` runs.
 
@@ -243,12 +244,13 @@ def export_onnx(
         score_shift: offset of the objectness logits, see ``fit_score_calibration``.
         second_look: ONNX file of the second look, see ``second_look.export_onnx``; None: there is none.
         second_look_weight: its weight in the average, in [0, 1].
+        kept: a detector's ONNX file, of the same classes and colours, and the share that its weights get; None: none.
 
     Returns:
         ``path``.
 
     Raises:
-        UsageError: there is no checkpoint, or not one of a detector.
+        UsageError: there is no checkpoint, or not one of a detector, or a kept file of another network.
     """
     torch = require("torch", extra="train", purpose=_PURPOSE)
     from verism.training.detector_network import DetectorNetwork, Exported
@@ -273,10 +275,23 @@ def export_onnx(
             SECOND_LOOK_WEIGHT: str(second_look_weight),
         }
     interface = OnnxInterface(inputs=("pixels",), outputs=OUTPUTS, shapes={"pixels": {0: batch}})
-    return write_onnx(path, model, (example,), interface, properties)
+    write_onnx(path, model, (example,), interface, properties)
+    if kept is not None:
+        try:
+            averaged_with(path, *kept)
+        except ValueError as err:
+            raise UsageError(f"weights can be kept of a detector of the same classes and width alone: {err}") from err
+    return path
 
 
-def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int | None = None) -> dict[str, Any]:
+def finish(
+    out: Path,
+    held_out: SceneArrays,
+    val: SceneArrays,
+    *,
+    kept: tuple[bytes, float] | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
     """Export a trained checkpoint with calibrated scores and threshold, and measure it.
 
     Writes ``detector.onnx`` and ``evaluation.json`` into ``out``. A second look that was trained into ``out`` becomes
@@ -286,6 +301,7 @@ def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int |
         out: folder of the training.
         held_out: images of the training split that were not learnt from: calibration.
         val: unseen scenes: the numbers to quote. May be empty.
+        kept: as of ``export_onnx``.
         threads: number of threads of onnxruntime; None: its own choice.
 
     Returns:
@@ -296,9 +312,9 @@ def finish(out: Path, held_out: SceneArrays, val: SceneArrays, *, threads: int |
     look = None
     if (out / second_look.CHECKPOINT).is_file():
         look = second_look.export_onnx(out / second_look.CHECKPOINT, out / "second_look.onnx").read_bytes()
-    export_onnx(checkpoint, path)
+    export_onnx(checkpoint, path, kept=kept)
     scale, shift = fit_score_calibration(detect_all(BuiltinDetector(path, threads=threads), held_out), held_out)
-    calibrated: dict[str, Any] = {"score_scale": scale, "score_shift": shift, "second_look": look}
+    calibrated: dict[str, Any] = {"score_scale": scale, "score_shift": shift, "second_look": look, "kept": kept}
     export_onnx(checkpoint, path, **calibrated)
     detector = BuiltinDetector(path, threads=threads)
     found = detect_all(detector, held_out)
@@ -391,4 +407,7 @@ def train_and_export(
         train_detector(learnt, config, out=out, validation=calibration, log=progress, refresh=learn)
         arrays = load()
     _, calibration = split_held_out(arrays.of_split("train"), config.held_out)
-    return finish(out, calibration, arrays.of_split("val"), threads=config.workers)
+    assert isinstance(config, DetectorConfig)
+    start = None if config.start in (None, "builtin") else config.start
+    kept = (detector_file(start), config.keep) if config.keep and config.start else None
+    return finish(out, calibration, arrays.of_split("val"), kept=kept, threads=config.workers)

@@ -269,6 +269,12 @@ class DetectorConfig(NetworkConfig):
         "with the package.",
         None,
     )
+    keep: float = setting(
+        "Share that the weights it started from have in those that are exported: what was known is kept beside what "
+        "was learnt (Wortsman et al. 2022, arXiv:2109.01903).",
+        0.0,
+        within="[0, 1)",
+    )
     classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
     colors: tuple[str, ...] = setting("Colours to learn.", PAINTSKILLS_COLORS)
     width: float = setting("Multiplies the network's channels; 1.0 has 4.6 million parameters.", 0.8, within="(0, inf)")
