@@ -22,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from verism.errors import UsageError
 from verism.judges.detection.builtin import BuiltinDetector, Letterbox, letterbox
-from verism.judges.detection.decode import Found, box_iou, decode, greedy_nms, with_mirror_image
+from verism.judges.detection.decode import Found, box_iou, calibrated, decode, greedy_nms, with_mirror_image
 from verism.judges.detection.second_look import averaged, crop
 from verism.records import DetectionNeed, LoadedImage, schema
 
@@ -366,22 +366,40 @@ def one_box(box: tuple[float, ...], objectness: float, classes: Sequence[float],
     )
 
 
-def test_the_mirror_image_is_averaged_in_and_moves_no_box():
+def test_the_mirror_image_is_averaged_in():
     # In an image 100 wide, x 10 to 30 is x 70 to 90 of the mirror image.
     result = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
-    mirrored = one_box((70, 5, 90, 25), 0.5, (0.15, 0.85), (0.2, 0.8))
+    mirrored = one_box((70, 5, 86, 25), 0.4, (0.15, 0.85), (0.2, 0.8))
     merged = with_mirror_image(result, mirrored, 100)
-    np.testing.assert_allclose(merged.boxes, [[10, 5, 30, 25]])
-    np.testing.assert_allclose(merged.objectness, [0.8])
-    # Probabilities (0.55 + 0.15) / 2 = 0.35 and 0.65, times the objectness 0.8 of the image itself.
-    np.testing.assert_allclose(merged.class_scores, [[0.28, 0.52]], atol=1e-6)
+    # Mirrored back, x is 14 to 30; edges weigh 0.8 to 0.4: 10 * 2 / 3 + 14 / 3.
+    np.testing.assert_allclose(merged.boxes, [[34 / 3, 5, 30, 25]], rtol=1e-6)
+    np.testing.assert_allclose(merged.objectness, [0.6])
+    # Probabilities (0.55 + 0.15) / 2 = 0.35 and 0.65, times the objectness (0.8 + 0.4) / 2.
+    np.testing.assert_allclose(merged.class_scores, [[0.21, 0.39]], atol=1e-6)
     np.testing.assert_allclose(merged.color_scores, [[0.4, 0.6]], atol=1e-6)
 
 
-def test_a_box_without_a_counterpart_stays_as_it_is():
+def test_calibration_turns_objectness_into_chances_and_keeps_the_classes():
+    seen = one_box((0, 0, 9, 9), 0.8, (0.75, 0.25), (0.6, 0.4))
+    # The logit of 0.8 is log 4; doubled, and log 2 less: log 8, which is 8 / 9.
+    after = calibrated(seen, 2.0, -np.log(2), min_score=0.05)
+    np.testing.assert_allclose(after.objectness, [8 / 9], rtol=1e-6)
+    np.testing.assert_allclose(after.class_scores, [[6 / 9, 2 / 9]], rtol=1e-6)
+    np.testing.assert_allclose(after.color_scores, seen.color_scores)
+    assert calibrated(seen, 1.0, 0.0, min_score=0.05).scores == seen.scores
+    assert len(calibrated(seen, 2.0, -np.log(2), min_score=0.7).boxes) == 0
+
+
+def test_a_box_that_one_of_the_two_has_keeps_half_of_its_objectness():
     result = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
     elsewhere = one_box((10, 5, 30, 25), 0.5, (0.0, 1.0), (0.0, 1.0))  # mirrored back: x 70 to 90
-    np.testing.assert_allclose(with_mirror_image(result, elsewhere, 100).class_scores, result.class_scores)
+    merged = with_mirror_image(result, elsewhere, 100)
+    np.testing.assert_allclose(merged.boxes, [[70, 5, 90, 25], [10, 5, 30, 25]])
+    np.testing.assert_allclose(merged.class_scores, [[0, 0.25], [0.22, 0.18]], atol=1e-6)
+    nothing = result.take(np.zeros(0, dtype=np.int64))
+    np.testing.assert_allclose(with_mirror_image(nothing, elsewhere, 100).objectness, [0.25])
+    np.testing.assert_allclose(with_mirror_image(result, nothing, 100).objectness, [0.4])
+    assert len(with_mirror_image(nothing, nothing, 100).boxes) == 0
 
 
 # --------------------------------------------------------------------------------------------------------------------

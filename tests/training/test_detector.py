@@ -389,8 +389,8 @@ def test_exported_peaks_are_local_maxima():
     network = DetectorNetwork(2, 1, width=0.25).eval()
     pixels = torch.randint(0, 256, (1, 64, 64, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
-        peaks, classes, boxes, colors = Exported(network, scale=2.0, shift=-1.0)(pixels)
-        scores = torch.sigmoid(2 * network(pixels.permute(0, 3, 1, 2)).objectness - 1)
+        peaks, classes, boxes, colors = Exported(network)(pixels)
+        scores = torch.sigmoid(network(pixels.permute(0, 3, 1, 2)).objectness)
     padded = np.pad(scores[0].numpy(), 1)
     highest = np.array([[padded[y : y + 3, x : x + 3].max() for x in range(8)] for y in range(8)])
     np.testing.assert_allclose(peaks[0], np.where(scores[0] == highest, scores[0], 0))

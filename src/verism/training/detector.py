@@ -258,7 +258,7 @@ def export_onnx(
     settings, header = _read_settings(checkpoint)
     network = DetectorNetwork(len(settings.classes), len(settings.colors), width=settings.width)
     network.load_state_dict(averaged_weights(checkpoint))
-    model = Exported(network, scale=score_scale, shift=score_shift).eval()
+    model = Exported(network).eval()
     example = torch.zeros((2, settings.size, settings.size, 3), dtype=torch.uint8)
     batch = torch.export.Dim("batch", min=1, max=4096)
     card = {"steps": header.step, "trained_s": round(header.elapsed_s), **(metadata or {})}
@@ -267,6 +267,8 @@ def export_onnx(
         "colors": json.dumps(settings.colors),
         "input_size": str(settings.size),
         "threshold": str(threshold),
+        "score_scale": str(score_scale),
+        "score_shift": str(score_shift),
         "card": json.dumps(card),
     }
     if second_look is not None:

@@ -275,21 +275,17 @@ def cell_boxes(distances: Tensor) -> Tensor:
 
 
 class Exported(nn.Module):
-    """The network as the ONNX file holds it: pixels in, what ``judges.detection.decode`` reads out.
+    """The network as the ONNX file holds it: pixels in, what ``judges.detection.decode`` reads out."""
 
-    Args:
-        scale, shift: of the objectness logits, to make scores honest (see ``fit_score_calibration``).
-    """
-
-    def __init__(self, network: DetectorNetwork, *, scale: float = 1.0, shift: float = 0.0) -> None:
+    def __init__(self, network: DetectorNetwork) -> None:
         super().__init__()
-        self.network, self.scale, self.shift = network, scale, shift
+        self.network = network
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Peaks (B, H, W), classes (B, C, H, W), boxes (B, 4, H, W), colours (B, K, H, W) of uint8 (B, S, S, 3)."""
         size = float(pixels.shape[1])
         maps = self.network(pixels.permute(0, 3, 1, 2))
-        scores = torch.sigmoid(maps.objectness * self.scale + self.shift)
+        scores = torch.sigmoid(maps.objectness)
         highest = F.max_pool2d(scores[:, None], 3, stride=1, padding=1)[:, 0]
         peaks = torch.where(scores == highest, scores, torch.zeros_like(scores))
         boxes = cell_boxes(maps.distances).clamp(0.0, size)

@@ -22,7 +22,7 @@ from verism.errors import UsageError
 from verism.inference import onnx_session
 from verism.judges.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import ImageBoxes, detection_table
-from verism.judges.detection.decode import Found, decode, with_mirror_image
+from verism.judges.detection.decode import Found, calibrated, decode, with_mirror_image
 from verism.judges.detection.names import LabelMap, map_labels, missing_lines
 from verism.judges.detection.second_look import SecondLook, averaged, crop
 from verism.options import Spelling
@@ -44,6 +44,7 @@ PADDING = 127  # grey around images that are not square
 PACKAGED = "paintskills_detector.onnx"
 LIKELY = 0.1  # objectness above which a box is worth a second look
 SURE = 0.97  # probability of class and colour above which it needs none
+UNDECIDED = (0.1, 0.6)  # the network's objectness between which it is open whether there is an object
 SECOND_LOOK = "second_look"
 """Key of the metadata under which a detector's file keeps the ONNX file of its second look, in base 64."""
 SECOND_LOOK_WEIGHT = "second_look_weight"
@@ -139,6 +140,8 @@ class BuiltinDetector:
             self.size = int(meta["input_size"])
             self.threshold = float(meta["threshold"])
             self.card: dict[str, Any] = json.loads(meta["card"])
+            # Files of before hold their calibration within the network.
+            self._calibration = float(meta.get("score_scale", 1.0)), float(meta.get("score_shift", 0.0))
             self._second_look: SecondLook | None = None
             if SECOND_LOOK in meta:
                 kept = base64.b64decode(meta[SECOND_LOOK])
@@ -175,10 +178,11 @@ class BuiltinDetector:
             squares.append(square)
             places.append(letterboxed)
         result = self._look(squares)
-        unsure = [i for i, seen in enumerate(result) if _unsure(seen).any()]
+        unsure = [i for i, seen in enumerate(result) if _unsure(seen).any() or _undecided(seen)]
         again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
         for i, mirrored in zip(unsure, again, strict=True):
             result[i] = with_mirror_image(result[i], mirrored, self.size)
+        result = [calibrated(seen, *self._calibration, min_score=self.min_score) for seen in result]
         found = [
             _inside(seen, letterboxed, image) for seen, letterboxed, image in zip(result, places, images, strict=True)
         ]
@@ -208,7 +212,7 @@ class BuiltinDetector:
         results: list[Found] = []
         for start in range(0, len(squares), self.batch_size):
             maps = self._session.run(list(OUTPUTS), {"pixels": np.stack(squares[start : start + self.batch_size])})
-            results += decode(*maps, min_score=self.min_score)
+            results += decode(*maps, min_score=min(self.min_score, MIN_SCORE))
         return results
 
     def check(self, need: DetectionNeed) -> None:
@@ -277,6 +281,12 @@ def _unsure(found: Found, *, colors: bool = False) -> np.ndarray:
         doubtful |= found.color_scores.max(axis=1) < SURE
     unsure: np.ndarray = doubtful & (found.objectness >= LIKELY)
     return unsure
+
+
+def _undecided(found: Found) -> bool:
+    """Whether some box may or may not be an object: worth a look at the mirror image."""
+    low, high = UNDECIDED
+    return bool(((found.objectness > low) & (found.objectness < high)).any())
 
 
 def _inside(found: Found, place: Letterbox, image: np.ndarray) -> Found:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Found", "box_iou", "decode", "greedy_nms", "with_mirror_image"]
+__all__ = ["Found", "box_iou", "calibrated", "decode", "greedy_nms", "with_mirror_image"]
 
 TOP_K = 24
-NMS_IOU = 0.6  # two objects hardly ever share a box this much, while boxes from both ends of a train do
+NMS_IOU = 0.5  # two objects hardly ever share a box this much, while boxes from both ends of a train do
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,35 +102,77 @@ def decode(
     return results
 
 
-def with_mirror_image(found: Found, mirrored: Found, width: int) -> Found:
-    """Boxes of an image, their classes and colours averaged with those of its mirror image.
+def with_mirror_image(found: Found, mirrored: Found, width: int, *, nms_iou: float = NMS_IOU) -> Found:
+    """Boxes of an image averaged with those of its mirror image.
 
-    A class the network half believes in often depends on the side an object turns to it; seen from both sides the
-    errors partly cancel. Boxes and objectness stay; a box without a counterpart (IoU above one half) stays as it is.
+    What a network half believes in often depends on the side an object turns to it; seen from both sides the errors
+    partly cancel. Two boxes that overlap by more than one half are one object: objectness, classes and colours are
+    averaged, and edges by objectness. A box that only one of the two has keeps half of its objectness.
 
     Args:
         found: boxes of the image, in its pixels.
         mirrored: boxes of the mirror image, in its own pixels.
         width: of the image, in pixels.
+        nms_iou: of two of the resulting boxes that overlap more, the less confident is dropped.
     """
-    if not len(found.boxes) or not len(mirrored.boxes):
-        return found
     back = mirrored.boxes.copy()
     back[:, [0, 2]] = width - mirrored.boxes[:, [2, 0]]
     overlap = box_iou(found.boxes, back)
-    twin = overlap.argmax(axis=1)
-    seen = overlap[np.arange(len(twin)), twin] > 0.5
-    classes = found.class_scores / np.maximum(found.objectness, 1e-6)[:, None]
-    others = (mirrored.class_scores / np.maximum(mirrored.objectness, 1e-6)[:, None])[twin]
-    both = np.where(seen[:, None], (classes + others) / 2, classes) * found.objectness[:, None]
-    colors = np.where(seen[:, None], (found.color_scores + mirrored.color_scores[twin]) / 2, found.color_scores)
+    twins = np.full(len(found.boxes), -1, dtype=np.int64)
+    for i in range(len(twins)):  # the surest first, each with the nearest that is left
+        if overlap.shape[1] and overlap[i].max() > 0.5:
+            twins[i] = overlap[i].argmax()
+            overlap[:, twins[i]] = 0
+    both, alone = np.flatnonzero(twins >= 0), np.flatnonzero(twins < 0)
+    theirs = np.setdiff1d(np.arange(len(back)), twins[both])
+    ours, others = found.take(both), mirrored.take(twins[both])
+    weight = (ours.objectness / np.maximum(ours.objectness + others.objectness, 1e-6))[:, None]
+    objectness = np.concatenate([
+        (ours.objectness + others.objectness) / 2, found.objectness[alone] / 2, mirrored.objectness[theirs] / 2,
+    ])  # fmt: skip
+    classes = np.concatenate([
+        (_classes(ours) + _classes(others)) / 2, _classes(found.take(alone)), _classes(mirrored.take(theirs)),
+    ])  # fmt: skip
     merged = Found(
-        boxes=found.boxes,
-        objectness=found.objectness,
-        class_scores=both.astype(np.float32),
-        color_scores=colors.astype(np.float32),
-    )
-    return merged.take(np.argsort(-merged.scores, kind="stable"))
+        boxes=np.concatenate([
+            ours.boxes * weight + back[twins[both]] * (1 - weight), found.boxes[alone], back[theirs]
+        ]).astype(np.float32),
+        objectness=objectness.astype(np.float32),
+        class_scores=(classes * objectness[:, None]).astype(np.float32),
+        color_scores=np.concatenate([
+            (ours.color_scores + others.color_scores) / 2, found.color_scores[alone], mirrored.color_scores[theirs]
+        ]).astype(np.float32),
+    )  # fmt: skip
+    merged = merged.take(np.argsort(-merged.scores, kind="stable"))
+    return merged.take(greedy_nms(merged.boxes, nms_iou))
+
+
+def calibrated(found: Found, scale: float, shift: float, *, min_score: float) -> Found:
+    """Boxes whose objectness is the chance that there is an object, by Platt scaling of what it was.
+
+    Args:
+        found: boxes of an image.
+        scale: factor of the logit of the objectness; above 0.
+        shift: offset of the logit.
+        min_score: boxes whose score is below after that are dropped.
+    """
+    if (scale, shift) != (1.0, 0.0):
+        share = np.clip(found.objectness.astype(np.float64), 1e-6, 1 - 1e-6)
+        objectness = 1 / (1 + np.exp(-(scale * np.log(share / (1 - share)) + shift)))
+        found = Found(
+            boxes=found.boxes,
+            objectness=objectness.astype(np.float32),
+            class_scores=(_classes(found) * objectness[:, None]).astype(np.float32),
+            color_scores=found.color_scores,
+        )
+    found = found.take(found.scores >= min_score)
+    return found.take(np.argsort(-found.scores, kind="stable"))
+
+
+def _classes(found: Found) -> np.ndarray:
+    """Probability of each class, should there be an object, shape (Q, C)."""
+    shares: np.ndarray = found.class_scores / np.maximum(found.objectness, 1e-6)[:, None]
+    return shares
 
 
 def box_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
