@@ -108,20 +108,27 @@ def test_other_roles_are_refused(tmp_path: Path) -> None:
     assert "skin_tone" in result.output
 
 
-def test_the_card_that_comes_with_the_package_is_of_the_default_judge() -> None:
-    pytest.importorskip("cv2")
+@pytest.mark.parametrize(
+    ("judge", "command", "each"),
+    [
+        ("builtin", "verism scenes portraits --count 300 --size 256 --seed 91001", 30),
+        ("cascade", "verism scenes portraits --count 600 --size 256 --seed 1", 60),
+    ],
+)
+def test_cards_that_come_with_the_package_are_of_the_judges_as_they_are(judge: str, command: str, each: int) -> None:
+    if judge == "cascade":
+        pytest.importorskip("cv2")
     from verism.cards import shipped_cards
     from verism.registry import Context, make_judge
 
-    name = make_judge("cascade", Context(), "skin_tone").name
+    name = make_judge(judge, Context(), "skin_tone").name
     for protocol in ("revised", "paper", "released"):
         result = find_measured(shipped_cards(), name, "tone", protocol, kind="rendered")
         assert result is not None, f"make the card anew by its command: {name} is measured by none"
         card, measured = result
-        assert card.made["truth_command"] == "verism scenes portraits --count 600 --size 256 --seed 1"
-        # Sixty images of each tone, every one accounted for.
-        each = [sum(row) + lost for row, lost in zip(measured.counts, measured.unusable, strict=True)]
-        assert each == [60] * 10
+        assert card.made["truth_command"] == command
+        # As many images of each tone, every one accounted for.
+        assert [sum(row) + lost for row, lost in zip(measured.counts, measured.unusable, strict=True)] == [each] * 10
     released = find_measured(shipped_cards(), name, "tone", "released")
     assert released is not None
     # What the released formula does to tones 1 to 10: nothing but 5, 6 and 7.

@@ -25,7 +25,7 @@ def judge() -> None:
 
     \b
     verism scenes portraits --count 600 --seed 1 --out PORTRAITS
-    verism judge card --role skin_tone --judge cascade --truth PORTRAITS --out card.json
+    verism judge card --role skin_tone --judge builtin --truth PORTRAITS --out card.json
     verism judge card runs/mine --from human --out card.json
     verism judge show card.json --html card.html
     verism judge bench --role detector --judge builtin --truth rendered:90001 --limit 200 --out B
@@ -66,7 +66,7 @@ class _OfImages:
     help="With RUN: leave out raters who got a smaller share of the checks right.",
 )
 @click.option("--role", help="Role of the judge, as in `verism run`: detector, vqa, skin_tone ...")
-@click.option("--judge", "name", help="Judge, as in `verism run`: cascade, onnx:FILE ...")
+@click.option("--judge", "name", help="Judge, as in `verism run`: builtin, cascade, onnx:FILE ...")
 @click.option(
     "--truth",
     type=PathType(),
@@ -84,7 +84,7 @@ def card(run_dir: Path | None, role: str | None, out: Path, as_json: bool, **opt
     """Keep how often a judge predicts what for each true class: of images of known content, or of a finished RUN.
 
     \b
-    verism judge card --role skin_tone --judge cascade --truth PORTRAITS --out card.json
+    verism judge card --role skin_tone --judge builtin --truth PORTRAITS --out card.json
     verism judge card --role skin_tone --judge cascade:illumination=grey-world --truth PORTRAITS --out grey.json
 
     verism judge card runs/mine --from human --by object --out people.json
@@ -284,7 +284,7 @@ def bench(
     \b
     verism judge bench --role detector --judge builtin --truth rendered:90001 --limit 200 --out B
     verism judge bench --role vqa --judge ID_OR_PATH --judge openai:MODEL --disturb blur,jpeg --out V
-    verism judge bench --role skin_tone --judge cascade --truth human:runs/mine --out T
+    verism judge bench --role skin_tone --judge builtin --judge cascade --truth human:runs/mine --out T
 
     Images are rendered in matched pairs, right and with a planted error, by the suites that declare how; every judge is
     asked about the same ones. OUT gets the board (index.html, board.json, board.md) and a judge card for each judge and

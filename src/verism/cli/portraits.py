@@ -24,7 +24,7 @@ def portraits(count: int, seed: int, size: int, out: Path, as_json: bool) -> Non
 
     \b
     verism scenes portraits --count 600 --seed 1 --out PORTRAITS
-    verism judge card --role skin_tone --judge cascade --truth PORTRAITS --out card.json
+    verism judge card --role skin_tone --judge builtin --truth PORTRAITS --out card.json
 
     PORTRAITS/truth.csv says for each image the tone of the skin's material, where the face and its landmarks are, and
     the light, turn and camera, all drawn independently of the tone.

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from verism.files import write_whole
-from verism.judges.detection.builtin import MIN_SCORE, BuiltinDetector
+from verism.judges.detection.builtin import MIN_SCORE
 from verism.judges.skin_tone.builtin import FINDER, BuiltinFaces
 from verism.training._onnx_export import with_properties
 from verism.training.detector import CHECKPOINT, export_onnx, train_detector
-from verism.training.detector_evaluation import detect_all, fit_score_calibration
 from verism.training.face_evaluation import evaluate_finder, search, threshold_for
 from verism.training.face_examples import FaceExamples, FaceRendering, load_or_render
 from verism.training.scene_arrays import held_out_of, split_held_out
@@ -31,7 +30,7 @@ FALSE_PER_IMAGE = 0.01
 def finish(
     out: Path, examples: FaceExamples, test: FaceExamples | None, *, held_out: float, threads: int | None = None
 ) -> dict[str, Any]:
-    """Export a trained checkpoint with honest scores and a threshold, and measure the file.
+    """Export a trained checkpoint with a threshold, and measure the file.
 
     Writes ``face_finder.onnx`` and ``evaluation.json`` into ``out``.
 
@@ -47,15 +46,11 @@ def finish(
     """
     path, checkpoint = out / FINDER, out / CHECKPOINT
     chosen = [k for k, name in enumerate(examples.names) if held_out_of(name, held_out)]
-    calibration = examples.scene_arrays().subset(chosen)
     export_onnx(checkpoint, path)
-    scale, shift = fit_score_calibration(detect_all(BuiltinDetector(path, threads=threads), calibration), calibration)
-    export_onnx(checkpoint, path, score_scale=scale, score_shift=shift)
     finder = BuiltinFaces(path, min_score=MIN_SCORE, threads=threads)
     searched = search(finder, examples, chosen)
     threshold = threshold_for(searched, false_per_image=FALSE_PER_IMAGE)
-    result: dict[str, Any] = {"score_scale": scale, "score_shift": shift, "threshold": threshold}
-    result["held_out"] = evaluate_finder(searched, threshold)
+    result: dict[str, Any] = {"threshold": threshold, "held_out": evaluate_finder(searched, threshold)}
     if test is not None:
         result["test"] = evaluate_finder(search(finder, test, range(len(test))), threshold)
     kept = ("images", "recall", "false_per_image", "equal_tones", "by_tone", "by_height")

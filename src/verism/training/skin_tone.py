@@ -251,7 +251,29 @@ def export_onnx(
     return write_onnx(path, ExportedTones(network, temperature).eval(), example, interface, properties, half=True)
 
 
-def predictions(tones: BuiltinTones, examples: FaceExamples, images: Sequence[int]) -> TonePredictions:
+class _Trained:
+    """A checkpoint's network, as the estimators of judges are asked."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        from verism.training.skin_tone_network import ExportedTones, ToneNetwork
+
+        self._settings, _ = _read_settings(checkpoint)
+        network = ToneNetwork(width=self._settings.width)
+        network.load_state_dict(averaged_weights(checkpoint))
+        self._network = ExportedTones(network).eval()
+
+    def estimate(self, pixels: NDArray[np.uint8], faces: Sequence[Face]) -> NDArray[np.float64]:
+        import torch
+
+        shape = self._settings
+        seen = tone_inputs(
+            pixels, [face.box for face in faces], face=shape.face, scene=shape.scene, context=shape.context
+        )
+        with torch.inference_mode():
+            return np.asarray(self._network(*(torch.from_numpy(part) for part in seen)).numpy(), dtype=np.float64)
+
+
+def predictions(tones: BuiltinTones | _Trained, examples: FaceExamples, images: Sequence[int]) -> TonePredictions:
     """What an estimator says of the faces of some images, at their true boxes.
 
     Args:
@@ -287,9 +309,8 @@ def finish(
         What was measured, by ``held_out`` and ``test``, with the temperature.
     """
     path, checkpoint = out / FILE, out / CHECKPOINT
-    export_onnx(checkpoint, path)
     chosen = [k for k, name in enumerate(examples.names) if held_out_of(name, held_out)]
-    seen = predictions(BuiltinTones(path, threads=threads), examples, chosen)
+    seen = predictions(_Trained(checkpoint), examples, chosen)
     temperature = seen.best_temperature() if len(seen.known) else 1.0
     result: dict[str, Any] = {"temperature": temperature}
     export_onnx(checkpoint, path, temperature=temperature)

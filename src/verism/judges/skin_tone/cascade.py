@@ -3,8 +3,8 @@
 Source: Viola and Jones 2001; Lienhart and Maydt 2002, whose trained cascades come with OpenCV. They know upright faces
 from the front, and profiles. What they find depends on contrast within the face, and so on how light its skin is: on
 rendered heads they miss many dark faces, fewer since a picture is also looked at brightened and as a negative
-(docs/skin-tone.md has the numbers). A detector trained on faces of all tones (``networks``) is the better choice
-wherever its weights can be had.
+(docs/skin-tone.md has the numbers). A detector trained on faces of all tones (``builtin``, ``networks``) is the better
+choice.
 """
 
 from __future__ import annotations
