@@ -27,7 +27,7 @@ import numpy as np
 from PIL import Image
 
 from verism.judges.skin_tone.builtin import BuiltinFaces
-from verism.judges.skin_tone.cascade import PASSES, CascadeFaces
+from verism.judges.skin_tone.cascade import CascadeFaces
 from verism.judges.skin_tone.colour import measure_skin
 from verism.judges.skin_tone.faces import Face, FaceFinder, estimated_yaw
 from verism.judges.skin_tone.regions import PARTS, skin_region
@@ -177,14 +177,11 @@ def main() -> None:
         else [Shown(p.pixels, p.box, p.spec.skin_tone, p.landmarks) for p in made]
     )
     lines: list[Line] = []
-    for name, finder in (
-        ("builtin", BuiltinFaces()),
-        *((f"cascade {'+'.join(p)}", CascadeFaces(passes=p)) for p in (PASSES[:1], PASSES)),
-    ):
+    for name, finder in (("builtin", BuiltinFaces()), ("cascade", CascadeFaces())):
         result, boxes = found(name, finder, shown)
         lines += result
-        if made and name != f"cascade {PASSES[0]}":
-            lines += skin(f"box of {name.split()[0]}", [(p, b) for p, b in zip(made, boxes, strict=True) if b])
+        if made:
+            lines += skin(f"box of {name}", [(p, b) for p, b in zip(made, boxes, strict=True) if b])
     if made:
         lines += skin("true landmarks", [(p, Face(box=np.array(p.box), landmarks=p.landmarks)) for p in made])
         lines += skin("true box", [(p, Face(box=np.array(p.box))) for p in made])

@@ -18,7 +18,7 @@ MODULES = (
     ("scipy", "scipy", None, "statistics"),
     ("polars", "polars", None, "tables"),
     ("PIL", "pillow", None, "images"),
-    ("onnxruntime", "onnxruntime", None, "the built-in detector"),
+    ("onnxruntime", "onnxruntime", None, "the built-in judges"),
     ("embreex", "embreex", "sim", "the simulator"),
     ("trimesh", "trimesh", "sim", "3D models of your own"),
     ("torch", "torch", "models", "hub models, training"),
@@ -31,7 +31,7 @@ MODULES = (
     ("sklearn", "scikit-learn", "models", "the released classifiers of gender presentation"),
     ("pycocoevalcap", "pycocoevalcap", "captions", "METEOR and SPICE (which need Java, too)"),
     ("cv2", "opencv-python-headless", "faces", "finding faces by cascades"),
-    ("onnx", "onnx", "train", "exporting a trained detector or generator"),
+    ("onnx", "onnx", "train", "exporting a trained judge or generator"),
     ("mlflow", "mlflow-skinny", "trackers", "logging to MLflow"),
     ("sqlalchemy", "sqlalchemy", "trackers", "the same, its database in a folder"),
     ("wandb", "wandb", "trackers", "logging to Weights & Biases"),
@@ -61,7 +61,7 @@ def diagnose() -> list[Finding]:
         Finding("verism", True, True, f"{__version__}, Python {platform.python_version()}, {os.cpu_count()} cores"),
     ]
     findings += [_defaults(), *(_module(*entry) for entry in MODULES)]
-    findings += [_java(), _detector(), _generator(), _simulator(), _torchvision()]
+    findings += [_java(), _detector(), _skin_tone(), _generator(), _simulator(), _torchvision()]
     return [*(f for f in findings if f.name), *_plugins()]
 
 
@@ -141,6 +141,16 @@ def _detector() -> Finding:
     except Exception as err:  # whatever is wrong with it, the doctor's job is to say so
         return Finding("detector", False, True, f"the built-in detector does not load: {err}")
     return Finding("detector", True, True, judge.name)
+
+
+def _skin_tone() -> Finding:
+    from verism.registry import Context, make_judge
+
+    try:
+        judge = make_judge("builtin", Context(), "skin_tone")
+    except Exception as err:
+        return Finding("skin tone", False, True, f"the built-in judge of skin tone does not load: {err}")
+    return Finding("skin tone", True, True, judge.name.partition(" region")[0])
 
 
 def _generator() -> Finding:
