@@ -171,27 +171,32 @@ def command(part: Part) -> str:
     return f"verism judge bench --role {part.role} {names} --truth rendered:{SEED} {limit}{disturb} --out {part.role}"
 
 
-def page(boards: Sequence[tuple[Part, Board]]) -> str:
-    """The page of the docs."""
-    text = HEAD.format(seed=SEED, commands="\n".join(command(part) for part, _ in boards))
-    for part, board in boards:
-        text += f"\n## `{part.role}`\n\n{part.about}\n\n{bench_markdown(board, level=3, timing=False)}"
-        notes = [f"* {judge.given}: {note}" for judge in board.judges for note in judge.notes]
-        if notes:
-            text += "\nRemarks of the judges:\n\n" + "\n".join(notes) + "\n"
-    return text
+def section(part: Part, board: Board) -> str:
+    """What the page says of a role."""
+    text = f"\n## `{part.role}`\n\n{part.about}\n\n{bench_markdown(board, level=3, timing=False)}"
+    notes = [f"* {judge.given}: {note}" for judge in board.judges for note in judge.notes]
+    return text + ("\nRemarks of the judges:\n\n" + "\n".join(notes) + "\n" if notes else "")
+
+
+def page(boards: Sequence[tuple[Part, Board]], before: str = "") -> str:
+    """The page of the docs: of all roles, or ``before`` with the sections of some made anew."""
+    _, *rest = before.split("\n## `")
+    sections = {text.partition("`")[0]: f"\n## `{text}" for text in rest}
+    sections |= {part.role: section(part, board) for part, board in boards}
+    text = HEAD.format(seed=SEED, commands="\n".join(command(part) for part in PARTS))
+    return text + "".join(sections[part.role] for part in PARTS)
 
 
 def main() -> None:
     """Bench all, print the boards, and write the page if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder of the benches, new or to go on with")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
-    parser.add_argument("--role", action="append", help="only this role; the page is then not written")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}, or its part on --role")
+    parser.add_argument("--role", action="append", help="only this role")
     parser.add_argument("--limit", type=int, help="images of each suite, in place of the usual numbers")
     options = parser.parse_args()
-    if options.write and (options.role or options.limit):
-        parser.error("--write takes all roles at their usual sizes")
+    if options.write and options.limit:
+        parser.error("--write takes the usual sizes")
     with tempfile.TemporaryDirectory() as folder:
         out = options.out or Path(folder)
         boards = []
@@ -210,7 +215,8 @@ def main() -> None:
             boards.append((part, board))
             print(bench_text(board))
         if options.write:
-            PAGE.write_text(page(boards), encoding="utf-8")
+            before = PAGE.read_text(encoding="utf-8") if options.role else ""
+            PAGE.write_text(page(boards, before), encoding="utf-8")
 
 
 if __name__ == "__main__":
