@@ -247,9 +247,11 @@ def install(context: click.Context, root: click.Group) -> None:
         for key, option in options.items():
             option.envvar = environment_names(words, key)
         given = defaults.of_command(words, options)
-        top = {str(name).replace("-", "_") for name in root.list_commands(context)}
-        tables = [key for key, value in defaults.values.items() if isinstance(value, Mapping)]
-        if _unmatched(defaults.values, words, options) or any(key.replace("-", "_") not in top for key in tables):
+        tables = {key.replace("-", "_") for key, value in defaults.values.items() if isinstance(value, Mapping)}
+        top = {
+            command.replace("-", "_") for command in root.commands
+        }  # those of packages are loaded by the check alone
+        if _unmatched(defaults.values, words, options) or tables - top:
             defaults.check(root)  # of other commands, or of none
         ctx.default_map = {name: {options[key].name: _value(options[key], s) for key, s in given.items()}}
         used = [f"{key}={s.value}" for key, s in given.items() if not _is_given(options[key], key, words, args)]
