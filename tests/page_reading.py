@@ -47,6 +47,7 @@ def suite_of(run):
     presentation = presentation_of(run)
     # Without its settings it has no answer of its own; what any suite answers needs none.
     object.__setattr__(made, "answers", lambda scores: headline_answers(presentation, scores))
+    object.__setattr__(made, "default_of", lambda rule: rule.default)
     return made
 
 

@@ -109,7 +109,7 @@ def _measures(evidence: Evidence) -> list[tuple[str, Key]]:
     names = evidence.vocabulary
     if all(p.layout.kind == "columns" for p in evidence.presentations):
         table = tables.columns_of(evidence)
-        keys = [(table.layout.metric, ((table.layout.facet, value),)) for value in table.values]
+        keys: list[Key] = [(table.layout.metric, ((table.layout.facet, value),)) for value in table.values]
         titles = list(table.titles)
         if table.layout.mean:
             keys.append((table.layout.mean, ()))

@@ -189,7 +189,14 @@ def headline_rows(evidence: Evidence) -> Sequence[tables.ScoreRow]:
         evidence: what the page is made of.
     """
     if not _in_columns(evidence):
-        return list(_rows_of_results(evidence, ResultSettings())["rows"][evidence.main])
+        rows = _rows_of_results(evidence, ResultSettings())["rows"][evidence.main]
+        # Of a suite whose headline metrics have groups alone, those of the first table.
+        return rows or tables.score_rows(
+            evidence,
+            evidence.main,
+            lambda s: evidence.is_headline(s) and any(tables.in_first_table(p, s) for p in evidence.presentations),
+            beside=tables.COMPANIONS,
+        )
     return tables.score_rows(evidence, evidence.main, first_scores(evidence))
 
 
