@@ -51,7 +51,7 @@ DEMOS_DOLLARSTREET = (
     Demo(
         models=_BUILTIN,
         settings={
-            "objects": ["car", "bed", "bike"], "families": ["region"], "per_cell": 6, "size": 128, "clip": "builtin",
+            "objects": ["car", "bed", "bike"], "families": ["region"], "per_cell": 3, "size": 128, "clip": "builtin",
         },
         shows="Whether images of three topics show them, by region and the built-in embedder: consistency alone.",
         left_out=("realism and diversity, for which DollarStreet's photographs are needed: --reference",),
