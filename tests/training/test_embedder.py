@@ -13,12 +13,14 @@ import torch
 
 from verism.cli.main import cli
 from verism.errors import UsageError
+from verism.judges.detection.builtin import detector_file
 from verism.judges.embedding.builtin import BuiltinEmbedder
 from verism.judges.embedding.embedder_files import IMAGES, TEXTS, ImageTower, TextTower
 from verism.records import AnswerNeed, LoadedImage, frame
 from verism.training import embedder as training
 from verism.training import embedder_examples
 from verism.training._checkpoints import averaged_weights
+from verism.training._onnx_export import read_onnx
 from verism.training.embedder import TextBatch, head_targets, mirrored, split_examples, varied_pixels
 from verism.training.embedder_evaluation import answered, evaluate, retrieval_texts
 from verism.training.embedder_examples import (
@@ -267,7 +269,7 @@ def test_files_say_what_the_network_says(trained: Path):
 
 def test_the_trunk_is_the_detectors(trained: Path):
     weights = averaged_weights(trained / training.CHECKPOINT)
-    start = training._trunk_weights(None)
+    start, _ = read_onnx(detector_file(None))
     assert torch.allclose(weights["images.trunk.stem.weight"], start["network.stem.0.weight"])
     assert torch.allclose(
         weights["images.trunk.stages.1.1.second.bias"], start["network.stages.1.2.second.0.weight_bias"]

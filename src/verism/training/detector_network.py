@@ -80,11 +80,11 @@ def _channels(width: float) -> list[int]:
 
 def _trunk(channels: Sequence[int]) -> tuple[_Conv, nn.ModuleList]:
     """Stem and stages, down to 1/32 of the image."""
-    stages = nn.ModuleList()
+    stem, stages = _Conv(3 * _SHUFFLE**2, channels[0]), nn.ModuleList()
     for i, (c, depth) in enumerate(zip(channels, _DEPTHS, strict=True)):
         down = [_Conv(channels[i - 1], c, stride=2)] if i else []
         stages.append(nn.Sequential(*down, *(_Block(c) for _ in range(depth))))
-    return _Conv(3 * _SHUFFLE**2, channels[0]), stages
+    return stem, stages
 
 
 def _levels(stem: nn.Module, stages: nn.ModuleList, pixels: Tensor) -> list[Tensor]:
