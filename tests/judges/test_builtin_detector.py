@@ -22,7 +22,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 from verism.errors import UsageError
 from verism.judges.detection.builtin import BuiltinDetector, Letterbox, letterbox
-from verism.judges.detection.decode import Found, box_iou, calibrated, decode, greedy_nms, with_mirror_image
+from verism.judges.detection.decode import (
+    Found,
+    box_iou,
+    calibrated,
+    classes_of_both_sides,
+    decode,
+    greedy_nms,
+    with_mirror_image,
+)
 from verism.judges.detection.second_look import averaged, crop
 from verism.records import DetectionNeed, LoadedImage, schema
 
@@ -377,6 +385,24 @@ def test_the_mirror_image_is_averaged_in():
     # Probabilities (0.55 + 0.15) / 2 = 0.35 and 0.65, times the objectness (0.8 + 0.4) / 2.
     np.testing.assert_allclose(merged.class_scores, [[0.21, 0.39]], atol=1e-6)
     np.testing.assert_allclose(merged.color_scores, [[0.4, 0.6]], atol=1e-6)
+
+
+def test_files_of_before_average_classes_alone(network: Path, tmp_path: Path):
+    result = one_box((10, 5, 30, 25), 0.8, (0.55, 0.45), (0.6, 0.4))
+    mirrored = one_box((70, 5, 86, 25), 0.4, (0.15, 0.85), (0.2, 0.8))
+    merged = classes_of_both_sides(result, mirrored, 100)
+    np.testing.assert_allclose(merged.boxes, [[10, 5, 30, 25]])
+    np.testing.assert_allclose(merged.class_scores, [[0.28, 0.52]], atol=1e-6)
+    np.testing.assert_allclose(merged.color_scores, [[0.4, 0.6]], atol=1e-6)
+    elsewhere = one_box((10, 5, 30, 25), 0.5, (0.0, 1.0), (0.0, 1.0))
+    np.testing.assert_allclose(classes_of_both_sides(result, elsewhere, 100).class_scores, result.class_scores)
+    # A file with a calibration of its own is read as such; one without has it within the network.
+    now = BuiltinDetector(write_network(tmp_path / "now.onnx", score_scale="2.0", score_shift="0.5"))
+    pixels = image((1, 1, (77, 0, 255)))
+    (before,), (after,) = BuiltinDetector(network).detect([pixels]), now.detect([pixels])
+    assert before.objectness.max() == pytest.approx(77 / 255, abs=1e-6)
+    logit = np.log((77 / 255) / (1 - 77 / 255))
+    assert after.objectness.max() == pytest.approx(1 / (1 + np.exp(-(2 * logit + 0.5))), abs=1e-5)
 
 
 def test_calibration_turns_objectness_into_chances_and_keeps_the_classes():

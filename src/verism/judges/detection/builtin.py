@@ -22,7 +22,15 @@ from verism.errors import UsageError
 from verism.inference import onnx_session
 from verism.judges.batching import check_batch_size, judge_name
 from verism.judges.detection.boxes import ImageBoxes, detection_table
-from verism.judges.detection.decode import Found, calibrated, decode, with_mirror_image
+from verism.judges.detection.decode import (
+    NMS_IOU,
+    NMS_IOU_OF_BEFORE,
+    Found,
+    calibrated,
+    classes_of_both_sides,
+    decode,
+    with_mirror_image,
+)
 from verism.judges.detection.names import LabelMap, map_labels, missing_lines
 from verism.judges.detection.second_look import SecondLook, averaged, crop
 from verism.options import Spelling
@@ -140,7 +148,8 @@ class BuiltinDetector:
             self.size = int(meta["input_size"])
             self.threshold = float(meta["threshold"])
             self.card: dict[str, Any] = json.loads(meta["card"])
-            # Files of before hold their calibration within the network.
+            # Files of before hold their calibration within the network, and were calibrated with less averaging.
+            self._both_sides = "score_scale" in meta
             self._calibration = float(meta.get("score_scale", 1.0)), float(meta.get("score_shift", 0.0))
             self._second_look: SecondLook | None = None
             if SECOND_LOOK in meta:
@@ -178,10 +187,12 @@ class BuiltinDetector:
             squares.append(square)
             places.append(letterboxed)
         result = self._look(squares)
-        unsure = [i for i, seen in enumerate(result) if _unsure(seen).any() or _undecided(seen)]
+        both_sides = self._both_sides
+        unsure = [i for i, seen in enumerate(result) if _unsure(seen).any() or (both_sides and _undecided(seen))]
         again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
         for i, mirrored in zip(unsure, again, strict=True):
-            result[i] = with_mirror_image(result[i], mirrored, self.size)
+            average = with_mirror_image if both_sides else classes_of_both_sides
+            result[i] = average(result[i], mirrored, self.size)
         result = [calibrated(seen, *self._calibration, min_score=self.min_score) for seen in result]
         found = [
             _inside(seen, letterboxed, image) for seen, letterboxed, image in zip(result, places, images, strict=True)
@@ -210,9 +221,10 @@ class BuiltinDetector:
     def _look(self, squares: Sequence[np.ndarray]) -> list[Found]:
         """All boxes of images of the network's own size, in their pixels."""
         results: list[Found] = []
+        nms_iou = NMS_IOU if self._both_sides else NMS_IOU_OF_BEFORE
         for start in range(0, len(squares), self.batch_size):
             maps = self._session.run(list(OUTPUTS), {"pixels": np.stack(squares[start : start + self.batch_size])})
-            results += decode(*maps, min_score=min(self.min_score, MIN_SCORE))
+            results += decode(*maps, min_score=min(self.min_score, MIN_SCORE), nms_iou=nms_iou)
         return results
 
     def check(self, need: DetectionNeed) -> None:

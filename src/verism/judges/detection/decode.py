@@ -11,10 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Found", "box_iou", "calibrated", "decode", "greedy_nms", "with_mirror_image"]
+__all__ = [
+    "NMS_IOU",
+    "NMS_IOU_OF_BEFORE",
+    "Found",
+    "box_iou",
+    "calibrated",
+    "classes_of_both_sides",
+    "decode",
+    "greedy_nms",
+    "with_mirror_image",
+]
 
 TOP_K = 24
 NMS_IOU = 0.5  # two objects hardly ever share a box this much, while boxes from both ends of a train do
+NMS_IOU_OF_BEFORE = 0.6  # of files that were calibrated with it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -173,6 +184,35 @@ def _classes(found: Found) -> np.ndarray:
     """Probability of each class, should there be an object, shape (Q, C)."""
     shares: np.ndarray = found.class_scores / np.maximum(found.objectness, 1e-6)[:, None]
     return shares
+
+
+def classes_of_both_sides(found: Found, mirrored: Found, width: int) -> Found:
+    """Boxes of an image, their classes and colours alone averaged with those of its mirror image.
+
+    For files whose threshold was chosen so. Boxes and objectness stay; a box without a counterpart (IoU above one half)
+    stays as it is.
+
+    Args:
+        found: boxes of the image, in its pixels.
+        mirrored: boxes of the mirror image, in its own pixels.
+        width: of the image, in pixels.
+    """
+    if not len(found.boxes) or not len(mirrored.boxes):
+        return found
+    back = mirrored.boxes.copy()
+    back[:, [0, 2]] = width - mirrored.boxes[:, [2, 0]]
+    overlap = box_iou(found.boxes, back)
+    twin = overlap.argmax(axis=1)
+    seen = overlap[np.arange(len(twin)), twin] > 0.5
+    classes = np.where(seen[:, None], (_classes(found) + _classes(mirrored)[twin]) / 2, _classes(found))
+    colors = np.where(seen[:, None], (found.color_scores + mirrored.color_scores[twin]) / 2, found.color_scores)
+    merged = Found(
+        boxes=found.boxes,
+        objectness=found.objectness,
+        class_scores=(classes * found.objectness[:, None]).astype(np.float32),
+        color_scores=colors.astype(np.float32),
+    )
+    return merged.take(np.argsort(-merged.scores, kind="stable"))
 
 
 def box_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
