@@ -2148,7 +2148,7 @@ def report(
     )
 
 
-def _by_page(runs: Sequence[Run], baseline: Run | None) -> list[list[Run]]:
+def _by_page(runs: Sequence[store.Run], baseline: store.Run | None) -> list[list[store.Run]]:
     """Runs that share a page together: those that differ in one number by that, the baseline first."""
     others = [run for run in runs if baseline is None or run.path.resolve() != baseline.path.resolve()]
     every = [*([] if baseline is None else [baseline]), *others]
@@ -2157,7 +2157,7 @@ def _by_page(runs: Sequence[Run], baseline: Run | None) -> list[list[Run]]:
     return [sorted(numbered(group), key=lambda run: run is not baseline) for group in groups]
 
 
-def _write_part(runs: Sequence[Run], out: Path, *, tests: bool, parent: str = "", **shared: Any) -> Path:
+def _write_part(runs: Sequence[store.Run], out: Path, *, tests: bool, parent: str = "", **shared: Any) -> Path:
     """The page of runs of one suite."""
     return write_report(
         runs,
@@ -2170,7 +2170,7 @@ def _write_part(runs: Sequence[Run], out: Path, *, tests: bool, parent: str = ""
     )
 
 
-def _tests(runs: Sequence[Run]) -> dict[Of, RunDifference]:
+def _tests(runs: Sequence[store.Run]) -> dict[Of, RunDifference]:
     """Numbers of all runs but the first against those of the first, as far as they may be compared."""
     found: dict[Of, RunDifference] = {}
     for number, run in enumerate(runs[1:], 1):

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from markupsafe import Markup
 
@@ -53,8 +53,8 @@ __all__ = [
 class Reported(Protocol):
     """What makes sections, answers and commands: a suite."""
 
-    options: Any
-    rules: Any
+    options: ClassVar[Any]
+    rules: ClassVar[Any]
 
     def answers(self, scores: Sequence[Score]) -> Sequence[str]:
         """Sentences that answer its question with the numbers of a run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from verism.records import option_of
 from verism.services.redaction import HIDDEN, Redactor
@@ -25,8 +25,8 @@ LONGEST = 10_000  # letters of a word
 class Declared(Protocol):
     """What the command line of a suite is made from: a suite."""
 
-    options: Any
-    rules: Any
+    options: ClassVar[Any]
+    rules: ClassVar[Any]
 
     def default_of(self, rule: Rule) -> Any:
         """The value of a rule that nobody changed, as plain JSON."""

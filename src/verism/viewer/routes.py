@@ -417,8 +417,9 @@ def _provenance(paths: Sequence[Path], versions: Sequence[Any]) -> dict[str, Any
     del versions
     opened = [Run.open(path) for path in paths]
     with reading(opened[0]):
-        sources = introduce(Evidence.of(opened, [presentation_for(run) for run in opened], gallery=0))
-        sections = provenance(sources)
+        evidence = Evidence.of(opened, [presentation_for(run) for run in opened], gallery=0)
+        sources = introduce(evidence)
+        sections = provenance(evidence, sources)
         return {
             "sections": [{"title": t, "rows": [{"name": k, "values": v} for k, v, _ in rows]} for t, rows in sections],
             "cautions": cautions(sources),
