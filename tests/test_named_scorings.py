@@ -124,3 +124,12 @@ def test_two_scorings_of_a_run_stand_side_by_side(run, tmp_path):
     assert "run@strict" in page
     with pytest.raises(UsageError, match="threshold_revised"):
         verism.compare(f"{run.path}@strict", run.path)
+
+
+def test_adjusted_scoring_has_the_name_that_was_given_and_no_other(tmp_path):
+    options = {"skills": ["object"], "limit": 3, "size": 64, "detector": "builtin"}
+    run = verism.evaluate("paintskills", model="oracle", out=tmp_path / "run", **options)
+    verism.score(run.path, correct="rendered")
+    assert Run.open(run.path).scoring_name == ""
+    verism.score(run.path, correct="rendered", name="adjusted")
+    assert Run.open(run.path).scoring_name == "adjusted"

@@ -114,7 +114,7 @@ def _scored(
     adjustments: Sequence[Adjustment] = ()
     if adjust is not None:
         used = {
-            need.role: name for need in suite.needs() if (name := _choose(run, need, (judges or {}).get(need.role)))
+            need.role: judge for need in suite.needs() if (judge := _choose(run, need, (judges or {}).get(need.role)))
         }
         there = {_key(s) for s in scores}
         estimands = suite.estimands(observed, _collected(verdicts))
