@@ -139,9 +139,8 @@ def equal_shares(hits: Mapping[str, Sequence[bool]], *, seed: int = 0) -> dict[s
     observed = float(chi_square(right))
     p = (1 + int((chi_square(drawn.astype(np.float64)) >= observed - 1e-9).sum())) / (_PERMUTATIONS + 1)
     pairs = list(itertools.combinations(range(len(names)), 2))
-    each = [
-        float(fisher_exact([[right[a], sizes[a] - right[a]], [right[b], sizes[b] - right[b]]]).pvalue) for a, b in pairs
-    ]
+    tables = [np.array([[right[k], sizes[k] - right[k]] for k in pair]) for pair in pairs]
+    each = [float(fisher_exact(table).pvalue) for table in tables]
     adjusted = holm(each)
     least = int(np.argmin(adjusted))
     a, b = pairs[least]
