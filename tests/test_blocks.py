@@ -144,6 +144,20 @@ def test_dealt_rows_leave_no_files_behind(run, tmp_path, monkeypatch):
     assert not any(tmp_path.glob("verism-blocks-*"))
 
 
+def test_images_that_were_passed_are_not_read_and_later_ones_are(run, monkeypatch):
+    seen: set[str] = set()
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "checked", lambda *_: pytest.fail("a part was read"))
+        run.pass_images(seen)
+    assert run.images_since(seen) == {}
+    Run.open(run.path).append("images", image_rows("p77#0", sha="f"))  # by another process
+    assert run.images_since(seen) == {"p77#0": "f" * 64}
+    fresh: set[str] = set()
+    run.compact("images")
+    run.pass_images(fresh)
+    assert run.images_since(fresh) == {}
+
+
 @pytest.mark.parametrize("compacted", [False, True])
 def test_ids_are_those_of_keys(run, compacted):
     if compacted:

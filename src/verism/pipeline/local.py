@@ -159,7 +159,7 @@ def run_images(
 
     kept = {need.table for _, need in judges} if truth is None else set(truth)
     seen: set[str] = set()
-    run.images_since(seen)  # what is added from here on is added by others, too
+    run.pass_images(seen)  # what is added from here on is added by others, too
     taken: dict[str, str | None] = {}
     if retry:
         forget_failures(run)

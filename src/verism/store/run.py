@@ -870,6 +870,19 @@ class Run:
         rows = self.image_rows_since(seen, ["image_id", "sha256"])
         return dict(rows.select("image_id", "sha256").iter_rows())
 
+    def pass_images(self, seen: set[str]) -> None:
+        """Take all images that are there as seen, without reading what parts say: see ``images_since``.
+
+        Args:
+            seen: names of the parts that were seen before; those that are there now are added.
+        """
+        arrivals = self._adopt().arrivals()
+        for path in arrivals.paths:
+            folder, _, name = path.rpartition("/")
+            if folder == "images" and path not in arrivals.replaced:
+                seen.add(name)
+        self._since = (seen, arrivals.paths, len(arrivals.paths))
+
     def image_rows_since(self, seen: set[str], columns: list[str] | None = None) -> pl.DataFrame:
         """Rows of images in parts that were added since the last call, by any process, as they were written.
 
