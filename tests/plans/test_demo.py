@@ -119,7 +119,13 @@ def test_all_runs_resumes_and_ends_with_a_board_that_links_every_report(tmp_path
     words = ("demo", "--all", "--suite", "dsg", "--suite", "alignment", "--limit", 3, "--jobs", 1, "--out", out)
     done = verism(*words)
     assert done.exit_code == 0, done.stderr
-    for text in ("dsg_builtin", "careless", "Not shown offline:", "alignment: captions of COCO"):
+    for text in (
+        "dsg_builtin",
+        "careless",
+        "What each column shows:",
+        "Not shown offline:",
+        "alignment: captions of COCO",
+    ):
         assert text in done.stdout
     assert "[6/6] " in done.stderr
     page = (out / "board.html").read_text(encoding="utf-8")

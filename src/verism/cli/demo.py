@@ -96,6 +96,9 @@ def _all(out: Path, suites: tuple[str, ...], *, limit: int | None, seed: int, jo
     board = make_board([out / "plan"], relative_to=page.parent)
     write_page(board_page(board), page)
     click.echo(demo_table(board, [part.name for part in shown]))
+    click.echo("\nWhat each column shows:")
+    for part in shown:
+        click.echo(f"  {part.name}: {part.demo.shows if part.demo else ''}")
     click.echo("\nNot shown offline:")
     for part in parts:
         for line in part.left_out:

@@ -16,7 +16,8 @@ DEMOS = (
         _BY_TRUTH,
         variant="builtin",
         settings={**_BY_TRUTH.settings, "vqa": "builtin", "size": 192},
-        shows="The same images by a judge that errs and does not read every question: its error, by comparison.",
+        shows="The same images by a judge that errs and answers only some of the questions: the others are left out of "
+        "the score, and counted.",
         left_out=(),
     ),
 )
