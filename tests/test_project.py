@@ -111,6 +111,12 @@ def test_nothing_brings_torchvision():
 PEERS = {"cleanfid": ["clean-fid"], "torch_fidelity": ["torch-fidelity"]}  # modules that are not installed here
 
 
+@cache
+def providers() -> dict[str, list[str]]:
+    """Which distributions bring each module; seconds of work, as it reads the lists of files of all of them."""
+    return dict(metadata.packages_distributions())
+
+
 def imported_by(path: Path) -> Iterator[str]:
     """Top-level modules that a file imports, anywhere in it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -125,7 +131,6 @@ def test_everything_imported_is_declared(folder):
     # Beside the standard library, and what lies in the tests' own folders.
     local = {p.stem for p in (ROOT / folder).rglob("*.py")} | {"verism", "tiny_inception", "tiny_vision_language"}
     local |= {p.parent.name for p in (ROOT / folder).rglob("__init__.py")} | {p.stem for p in ROOT.glob("tools/*.py")}
-    providers = metadata.packages_distributions()
     declared = {canonical(re.split(r"[<>=!~ \[]", r)[0]) for r in all_requirements()}
     # Peers and the tools of a release live in environments of their own.
     others = {"benchmarks": "benchmarks/peers/requirements.txt", "tools": "tools/release-requirements.txt"}
@@ -136,7 +141,7 @@ def test_everything_imported_is_declared(folder):
         f"{document_id(path)}: {module}"
         for path in (ROOT / folder).rglob("*.py")
         for module in set(imported_by(path)) - set(sys.stdlib_module_names) - local
-        if not {canonical(d) for d in providers.get(module, PEERS.get(module, [module]))} & declared
+        if not {canonical(d) for d in providers().get(module, PEERS.get(module, [module]))} & declared
     }
     assert not missing
 
@@ -243,6 +248,14 @@ def commands_of(text: str) -> Iterator[list[str]]:
             yield words[1 : words.index(">")] if ">" in words else words[1:]
 
 
+@cache
+def commands_and_options() -> tuple[dict[tuple[str, ...], Any], frozenset[str]]:
+    """Every command by its words, and every option that any of them has."""
+    commands = dict(all_commands())
+    names = {name for c in commands.values() for p in c.params for name in (*p.opts, *p.secondary_opts)}
+    return commands, frozenset(names | {"--help"})  # click's own
+
+
 def all_commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     if isinstance(command, LazyCommand):
         command = command.loaded()
@@ -287,9 +300,7 @@ def test_commands_in_documents_exist(path):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document_id)
 def test_commands_and_options_in_running_text_exist(path):
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    commands = dict(all_commands())
-    options = {name for c in commands.values() for p in c.params for name in (*p.opts, *p.secondary_opts)}
-    options.add("--help")  # click's own
+    commands, options = commands_and_options()
     for code in re.findall(r"`([^`]+)`", text):
         words = code.split()
         if words[:1] == ["python"]:
