@@ -373,8 +373,8 @@ def train_and_export(
         UsageError: nothing to learn from, or neither steps nor minutes.
     """
     if export_only and isinstance(config, DetectorConfig):
-        kept, _ = _read_settings(out / CHECKPOINT)
-        config = replace(config, classes=kept.classes, colors=kept.colors)
+        trained, _ = _read_settings(out / CHECKPOINT)
+        config = replace(config, classes=trained.classes, colors=trained.colors)
     if painted:
         from verism.training.painted_scenes import paint_train_scenes
 
