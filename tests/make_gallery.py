@@ -24,13 +24,9 @@ WIDTH, HEIGHT = 1100, 900  # of the window, in CSS pixels
 COLORS = 128
 # Name of the image: runs that its report is about, model and suite.
 REPORTS = {
-    "gallery-paintskills": ("builtin-paintskills", "careful-paintskills"),
-    "gallery-geneval": ("careful-geneval", "careless-geneval"),
+    "gallery-paintskills": ("builtin-paintskills", "careful-paintskills", "careless-paintskills"),
+    "gallery-geneval2": ("builtin-geneval2", "builtin-varied-geneval2"),
     "gallery-geography": ("builtin-geography",),
-    "gallery-social-bias": ("even-social_bias",),
-    "gallery-gender-presentation": ("even-gender_presentation",),
-    "gallery-text-rendering": ("careful-text_rendering", "careless-text_rendering"),
-    "gallery-dsg": ("careful-dsg", "careless-dsg"),
     "gallery-alignment": ("builtin-alignment",),
 }
 
