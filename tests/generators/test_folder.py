@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from verism import evaluate
 from verism.errors import UsageError
 from verism.generators.folder import FolderGenerator, match_images
+from verism.imaging import read_image
+from verism.locations import location
 from verism.pipeline.local import make_requests
 from verism.records import Prompt
 from verism.user_images import UserImages, image_files
@@ -221,3 +224,17 @@ def test_match_images_names_that_are_no_text_are_refused(tmp_path):
         image_files(tmp_path)
     with pytest.raises(UsageError, match="not UTF-8"):
         UserImages().add("p", 0, tmp_path / os.fsdecode(b"\xff.png"))
+
+
+@pytest.mark.parametrize("images_as", ["files", "shards"])
+def test_a_run_is_matched_by_its_prompts_and_by_their_texts_in_another_suite(tmp_path, images_as):
+    run = evaluate("paintskills", model="oracle", limit=3, seed=5, out=tmp_path / "run", images_as=images_as)
+    known = run.prompts()
+    other = prompt("mine", known[1].text)  # another suite's prompt of the same text
+    changed = replace(known[2], text="a photo of something else")  # the same id, and not the same prompt
+    matching = match_images(run.path, [known[0], other, changed])
+    assert set(matching.files) == {(known[0].prompt_id, 0), ("mine", 0)}
+    assert not matching.absent
+    assert matching.missing == ((changed.prompt_id, 0),)
+    answers = FolderGenerator(matching).generate(make_requests([known[0]], seed=1))
+    assert [read_image(location(a.path)).state for a in answers] == ["ok"]

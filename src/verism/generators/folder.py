@@ -1,14 +1,15 @@
-"""Images that exist already: a folder, or a manifest that says which file belongs to which prompt.
+"""Images that exist already: a folder, a manifest that says which file belongs to which prompt, or another run.
 
 Nothing is moved or changed. A folder is matched by name, ``image_{id}.png`` or ``{id}.png`` (any common image suffix;
 for the second and later images of a prompt ``{id}_{k}.png``); of a data set in the published layout the folders of
 images of all skills are searched. A manifest is CSV (with a header) or JSON lines with a path, ``prompt_id`` or
 ``prompt`` (the text), and optionally ``index`` (see ``verism.user_images``); relative paths count from the manifest.
+A run directory is matched by the prompts that it was made for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from verism.files import IMAGE_SUFFIXES
 from verism.imaging import ReadImage, read_image
 from verism.locations import is_file, location
 from verism.records import Prompt, Request, Result, UserImage
-from verism.user_images import PROMPT_COLUMNS, UserImages, read_image_table, table_columns
+from verism.store import Run, is_run
+from verism.user_images import PROMPT_COLUMNS, ImageRow, UserImages, read_image_table, table_columns
 
 __all__ = ["FolderGenerator", "Matching", "match_images", "match_user_images", "matched_images"]
 
@@ -77,17 +79,23 @@ def _examples(names: Sequence[str]) -> str:
 
 
 def match_images(source: Path, prompts: Sequence[Prompt]) -> Matching:
-    """Match a folder or manifest with prompts.
+    """Match a folder, a manifest or the images of a run with prompts.
+
+    Args:
+        source: folder, manifest or run directory.
+        prompts: what images are wanted of.
 
     Raises:
         UsageError: no such source, an unreadable manifest, or one image claimed by two files.
     """
     wanted = {(p.prompt_id, i) for p in prompts for i in range(p.n_images)}
-    if source.is_dir():
+    if is_run(source):
+        files, ignored, reasons = _from_rows(_rows_of_run(source, prompts), prompts)
+    elif source.is_dir():
         files, ignored = _from_folder(source, wanted)
-        reasons: list[str] = []
+        reasons = []
     elif source.is_file():
-        files, ignored, reasons = _from_manifest(source, prompts)
+        files, ignored, reasons = _from_rows(read_image_table(source, COLUMNS), prompts)
     else:
         raise UsageError(f"--images {source}: no such folder or manifest")
     missing = tuple(sorted(wanted - set(files)))
@@ -129,8 +137,26 @@ def _from_folder(folder: Path, wanted: set[tuple[str, int]]) -> tuple[dict[tuple
     return images.files, ignored
 
 
-def _from_manifest(
-    manifest: Path, prompts: Sequence[Prompt]
+def _rows_of_run(run: Path, prompts: Sequence[Prompt]) -> Iterator[ImageRow]:
+    """The usable images of a run as rows of a manifest: by prompt id where both mean the same prompt, else by text."""
+    stored = Run.open(run)
+    texts = {p.prompt_id: p.text for p in stored.prompts()}
+    shared = {p.prompt_id for p in prompts if texts.get(p.prompt_id) == p.text}
+    for row in stored.read("images").sort("prompt_id", "index").iter_rows(named=True):
+        if row["state"] == "ok" and row["path"] is not None:
+            prompt_id = row["prompt_id"]
+            named = {"prompt_id": prompt_id} if prompt_id in shared else {"prompt": texts[prompt_id]}
+            yield ImageRow(
+                where=f"{run}: {row['image_id']}",
+                path=stored.resolve(row["path"]).absolute(),
+                path_column="path",
+                index=row["index"],
+                values=named,
+            )
+
+
+def _from_rows(
+    rows: Iterable[ImageRow], prompts: Sequence[Prompt]
 ) -> tuple[dict[tuple[str, int], Path], list[Path], list[str]]:
     """Files by image, paths that are ignored, and why."""
     by_text: dict[str, list[Prompt]] = {}
@@ -141,7 +167,7 @@ def _from_manifest(
     ignored: list[Path] = []
     reasons: list[str] = []
     served: dict[str, int] = {}  # per prompt text, images dealt out so far
-    for row in read_image_table(manifest, COLUMNS):
+    for row in rows:
         prompt_id: str | None
         text = ""
         if prompt_id := row.value("prompt_id"):

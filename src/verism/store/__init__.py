@@ -25,7 +25,17 @@ only observations of that very image count.
 from verism.manifest import SCHEMA_VERSION, STORAGES, RunSettings, Scoring
 from verism.store.ids import IdSet
 from verism.store.images import Compaction, compact_images, write_shards
-from verism.store.run import MANIFEST, TRUTH, Run, SettingsChanged, key_of, score_records, slug, sorted_verdicts
+from verism.store.run import (
+    MANIFEST,
+    TRUTH,
+    Run,
+    SettingsChanged,
+    is_run,
+    key_of,
+    score_records,
+    slug,
+    sorted_verdicts,
+)
 from verism.store.scorings import StoredScoring, check_scoring_name
 from verism.store.verification import REPAIR, Finding, Repair, Verification, begin_repair, discard, verify
 
@@ -49,6 +59,7 @@ __all__ = [
     "check_scoring_name",
     "compact_images",
     "discard",
+    "is_run",
     "key_of",
     "score_records",
     "slug",

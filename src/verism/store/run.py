@@ -52,7 +52,18 @@ if TYPE_CHECKING:
 
     from verism.imaging import ReadImage
 
-__all__ = ["BOUND", "MANIFEST", "PROMPTS", "TRUTH", "Run", "SettingsChanged", "key_of", "score_records", "slug"]
+__all__ = [
+    "BOUND",
+    "MANIFEST",
+    "PROMPTS",
+    "TRUTH",
+    "Run",
+    "SettingsChanged",
+    "is_run",
+    "key_of",
+    "score_records",
+    "slug",
+]
 
 T = TypeVar("T")
 TRUTH = "truth"  # the judge who rendered the image
@@ -74,6 +85,15 @@ class SettingsChanged(UsageError):
 
 
 Extent = Literal["same", "more", "fewer", "other"]
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is a run directory.
+
+    Args:
+        path: any path, also one that does not exist.
+    """
+    return (path / MANIFEST).is_file() and (path / PROMPTS).is_file()
 
 
 class ImageSummary(NamedTuple):

@@ -14,7 +14,7 @@ from verism.files import IMAGE_SUFFIXES
 from verism.locations import location
 from verism.records import ReferenceImage, ReferenceSet
 from verism.references import read_reference
-from verism.store import Run
+from verism.store import Run, is_run
 from verism.suites.prompt_lists import facets_of_row
 from verism.user_images import image_files, read_image_table
 
@@ -47,11 +47,6 @@ class ListedImage:
     text: str = ""
     index: int | None = None
     facets: Mapping[str, str | int | float | None] = field(default_factory=dict)
-
-
-def is_run(path: Path) -> bool:
-    """Whether a folder is a run directory of verism."""
-    return (path / "manifest.json").is_file() and (path / "prompts.parquet").is_file()
 
 
 def list_images(source: Path) -> list[ListedImage]:
