@@ -245,7 +245,8 @@ def commands_of(text: str) -> Iterator[list[str]]:
         if re.match(r"\s*(?:\.venv/bin/)?verism\s", line):
             line = re.sub(r"\s{2,}\(.*\)$", "", line)  # a remark in the help text of a command
             words = shlex.split(line, comments=True)
-            yield words[1 : words.index(">")] if ">" in words else words[1:]
+            ends = [place for place, word in enumerate(words) if word in (">", ">>")]
+            yield words[1 : ends[0]] if ends else words[1:]
 
 
 @cache

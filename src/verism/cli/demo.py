@@ -53,9 +53,9 @@ def demo(
     """Run complete evaluations offline: a small model, images of known truth, judges, tables, reports.
 
     \b
-    verism demo --out demo_run                     a minute: one suite, a small model, images of known truth
-    verism demo --out demo_run --limit 12          quicker, and coarser
-    verism demo --all --out D                      minutes: every suite, cards and corrections, one board
+    verism demo --out demo_run                   # one suite, a small model and images of known truth: a minute
+    verism demo --out demo_run --limit 12        # fewer images
+    verism demo --all --out D                    # every suite, judge cards, corrections and one board: minutes
     verism demo --all --suite dsg --suite tifa --out D
 
     The same command goes on where it was stopped.
