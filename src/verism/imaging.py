@@ -26,6 +26,7 @@ __all__ = [
     "REDUCED",
     "ImageTooLargeError",
     "ReadImage",
+    "compressed",
     "encode_png",
     "is_blank",
     "open_image",
@@ -118,6 +119,21 @@ def is_blank(pixels: NDArray[np.uint8]) -> bool:
         for rows in (flat[:: max(1, len(flat) // 1000)], flat)
         for part in rows.T
     )
+
+
+def compressed(image: PilImage.Image, quality: int) -> PilImage.Image:
+    """An image after it was written as JPEG and read again.
+
+    Args:
+        image: any RGB image.
+        quality: as Pillow has it, 1 to 95; lower is worse.
+    Returns:
+        RGB, of the same size.
+    """
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=quality)
+    with open_image(file.getvalue()) as stored:
+        return stored.convert("RGB")
 
 
 def pixel_count(path: Path) -> int:

@@ -5,7 +5,6 @@ The truth of an image stays what it was. A strength is chosen so that a person w
 
 from __future__ import annotations
 
-import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from PIL import Image as PilImage
 from PIL import ImageFilter
 
 from verism.errors import UsageError
-from verism.imaging import open_image
+from verism.imaging import compressed
 from verism.records import Request, Result
 from verism.specs import did_you_mean
 from verism.store import TRUTH, Run
@@ -49,10 +48,7 @@ def jpeg(pixels: Pixels, strength: float, key: int) -> Pixels:
         key: not used.
     """
     del key
-    file = io.BytesIO()
-    PilImage.fromarray(pixels).save(file, "JPEG", quality=int(strength))
-    with open_image(file.getvalue()) as image:
-        return np.asarray(image.convert("RGB"))
+    return np.asarray(compressed(PilImage.fromarray(pixels), int(strength)))
 
 
 def resize(pixels: Pixels, strength: float, key: int) -> Pixels:

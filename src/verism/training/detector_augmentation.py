@@ -10,7 +10,6 @@ Imports torch: load it on use only.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,13 +18,14 @@ import torch
 from PIL import Image, ImageFilter
 from torch import Tensor
 
+from verism.imaging import compressed
 from verism.judges.detection.decode import box_iou
 from verism.judges.detection.second_look import crop
 from verism.training.detector_network import BatchTargets
 from verism.training.scene_arrays import SceneArrays, Target, extent
 from verism.training.settings import AugmentConfig
 
-__all__ = ["compressed", "pasted", "plain_batch", "varied_batch", "varied_object"]
+__all__ = ["pasted", "plain_batch", "varied_batch", "varied_object"]
 
 
 def _to_targets(targets: Sequence[Target]) -> BatchTargets:
@@ -296,14 +296,6 @@ def _laid_over(
     pixels[rows, columns] = np.clip(np.rint(mixed), 0, 255).astype(np.uint8)
     owner[rows, columns] = np.where(opacity >= 0.5, number, owner[rows, columns])
     return pixels, owner, size
-
-
-def compressed(image: Image.Image, quality: int) -> Image.Image:
-    """The image after JPEG of this quality, 1 to 95."""
-    stored = io.BytesIO()
-    image.save(stored, "JPEG", quality=quality)
-    with Image.open(stored) as opened:
-        return opened.convert("RGB")
 
 
 def _moved(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from verism.errors import UsageError, require
 from verism.files import write_whole
+from verism.imaging import compressed
 from verism.judges.skin_tone.builtin import BuiltinTones, tone_inputs
 from verism.judges.skin_tone.faces import Face
 from verism.training._checkpoints import Header, averaged_weights, read_header
@@ -75,17 +76,14 @@ def varied_inputs(
         config: sizes, and how often the light is changed.
         rng: draws everything.
     """
-    import io
-
     from PIL import Image
 
     if rng.random() < 0.25:  # coarser, as JPEG
         small = Image.fromarray(pixels)
         share = float(rng.uniform(0.4, 1.0))
         small = small.resize((max(8, int(small.width * share)),) * 2, Image.Resampling.BILINEAR)
-        buffer = io.BytesIO()
-        small.save(buffer, "JPEG", quality=int(rng.integers(50, 95)))
-        pixels = np.asarray(Image.open(buffer).convert("RGB").resize(pixels.shape[:2], Image.Resampling.BILINEAR))
+        stored = compressed(small, int(rng.integers(50, 95)))
+        pixels = np.asarray(stored.resize(pixels.shape[:2], Image.Resampling.BILINEAR))
     x0, y0, x1, y1 = box
     moved = np.array(box) + rng.normal(0, 0.04, 4) * np.array([x1 - x0, y1 - y0] * 2)
     faces, scenes = tone_inputs(pixels, [moved], face=config.face, scene=config.scene, context=config.context)
