@@ -116,12 +116,12 @@ def test_black_cell_is_handed_on_as_pixels_and_others_are_not_touched(tmp_path):
 
 
 def test_suite_without_questions_says_so():
-    with pytest.raises(UsageError, match="geneval asks no questions about images"):
+    with pytest.raises(UsageError, match="geneval asks nothing that can be answered in a file"):
         verism("questions", "geneval", "--limit", 2)
 
 
 def test_exported_questions_have_choices_and_every_image():
     done = verism("questions", "tifa", "--limit", 2, "--n-images", 2, "--json")
-    lines = done.output.splitlines()
+    lines = done.stdout.splitlines()
     assert any('"choices": ["red", "blue", "green", "yellow"]' in line or '"choices": ["1"' in line for line in lines)
     assert {line.split('"image_id": "')[1].split('"')[0].rpartition("#")[2] for line in lines} == {"0", "1"}

@@ -36,7 +36,7 @@ def test_an_aspect_that_a_plug_in_covers_is_missing_no_more():
 
 def test_list_aspects():
     text = verism("list", "aspects").output
-    assert "bias            whom does the model show where the text leaves it open?" in text
+    assert "bias            which people does the model show where the text leaves it open?" in text
     assert "social_bias: mad, " in text
     assert "preference: preference_score, win_rate" in text
     assert "not covered: no suite, and no detector of watermarks" in text

@@ -291,7 +291,7 @@ def test_scores_of_answers_by_hand(tmp_path, files, images):
     assert found["human_pairwise", "released"].value == pytest.approx(4 / 6)
     remarks = " ".join(run.manifest.scoring.remarks)
     assert "00002 image 0: 4, 41, 5" in remarks
-    assert "no probability of 1 of 4 answers" in remarks
+    assert "no probability for 1 of 4 answers" in remarks
     assert "1 prompts have no skill: 00003" in remarks
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -84,7 +83,7 @@ class _QuestionCommands(SuiteCommands):
 def _is_directory(name: str) -> bool:
     """Whether a name is that of a directory and no suite's."""
     known = name.startswith("-") or canonical_suite_name(name) in suite_entries()
-    return not known and ("/" in name or os.sep in name or Path(name).is_dir())
+    return not known and (len(Path(name).parts) > 1 or Path(name).is_dir())
 
 
 questions = _QuestionCommands(

@@ -212,7 +212,7 @@ def test_the_name_tells_finder_and_colour():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"colour": "paint"}, "colour must be one of pixels, rule, trust, not 'paint'"),
+        ({"colour": "paint"}, "colour must be one of pixels, rule, trust, estimated, not 'paint'"),
         ({"average": "mode"}, "average must be one of median, trimmed, mean"),
         ({"illumination": "sun"}, "illumination must be one of none, grey-world"),
         ({"region": ["nose"]}, "region must name cheeks or forehead, joined by \\+; got nose"),
