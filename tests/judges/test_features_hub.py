@@ -134,5 +134,5 @@ def test_wrong_kind_and_options(clip: Path, dinov2: Path):
         dinov2_features(str(dinov2), layer="projection", **LOCAL)
     with pytest.raises(UsageError, match="preprocessing must be one of model, squash, not 'digin'"):
         clip_features(str(clip), preprocessing="digin", **LOCAL)
-    with pytest.raises(UsageError, match="cannot load 'nowhere/no-model'"):
+    with pytest.raises(UsageError, match="nowhere/no-model is not in the hub's cache"):
         clip_features("nowhere/no-model", **LOCAL)

@@ -97,7 +97,7 @@ def test_terminal_and_markdown_have_a_row_of_their_own(make_run):
     assert lines[3].startswith("model-a, adjusted by human labels  ")
     mean = Lookup(run.scores()).get("mean_accuracy", "revised")
     assert f"{100 * (mean.value + 0.111):.1f}" in lines[3]
-    assert "judge's error taken out" in lines[-1]
+    assert "Adjusted for judge error" in lines[-1]
     assert not any("adjusted by" in line for line in plain_table)
     markdown = tables.markdown_table([run])
     assert "| model-a, adjusted by human labels |" in markdown
