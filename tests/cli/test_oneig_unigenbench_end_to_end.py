@@ -44,7 +44,7 @@ def table(path, rows):
 def answered(folder, suite, reply, *words):
     done = verism("questions", suite, *words)
     assert done.exit_code == 0, done.output
-    rows = list(csv.DictReader(done.output.splitlines()))
+    rows = list(csv.DictReader(done.stdout.splitlines()))
     for row in rows:
         row["answer"] = reply(row["prompt_id"], int(row["index"]), row["question"])
     return table(folder / "answers.csv", rows)
