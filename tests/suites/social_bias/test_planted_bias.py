@@ -24,6 +24,7 @@ from verism.generators.people import PeopleGenerator, PeopleSettings, PlainPeopl
 from verism.pipeline.calibration import calibrate, read_truth
 from verism.pipeline.correction import adjust_by_cards, adjust_by_labels
 from verism.records import Observed, frame, make_image_id
+from verism.registry import Context, make_judge
 from verism.simulator.portraits import PeopleRenderer
 from verism.suites.social_bias.human_labels import social_bias_estimands
 from verism.suites.social_bias.suite import SocialBias
@@ -367,13 +368,10 @@ def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
 
 # ------------------------------------------------------------------------------------------------- pixels of faces
 def test_tones_of_rendered_faces_through_a_card_of_other_images(tmp_path):
-    """Faces found by a cascade, colours of their pixels, tones of a scale: all the way, with its errors taken out."""
-    pytest.importorskip("cv2")
+    """Faces found and tones estimated by the built-in networks: all the way, with their errors taken out."""
     from verism.judges.skin_tone.calibration import CALIBRATION
-    from verism.judges.skin_tone.cascade import CascadeFaces
-    from verism.judges.skin_tone.judge import SkinToneJudge
 
-    renderer, judge = PeopleRenderer(128, "bust"), SkinToneJudge(CascadeFaces())
+    renderer, judge = PeopleRenderer(224, "bust"), make_judge("builtin", Context(), "skin_tone")
     with (tmp_path / "truth.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["path", "tone"])
