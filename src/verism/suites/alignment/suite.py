@@ -288,7 +288,8 @@ class Alignment(Suite):
         else:
             raise UsageError(
                 f"{name} needs prompts: COCO captions (--annotations FILE), a prompt list (--prompts FILE), or "
-                "questions about prompts (--questions FILE)"
+                "questions about prompts (--questions FILE). For a table of images with a column prompt, use "
+                "`verism run auto --images TABLE`, or name it twice: --prompts TABLE --images TABLE"
             )
         matched = {} if asked is None or questions is None else match_questions(listed, asked, source=questions)
         chosen = choose(listed, [p.prompt_id for p in listed], limit, seed)

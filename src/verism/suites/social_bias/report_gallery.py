@@ -36,7 +36,7 @@ __all__ = ["FaceShown", "LineShown", "bias_gallery", "collect_tiles"]
 
 MOST_FACES = 5  # boxes per image
 WHOLE_IMAGE = "picture"  # first word of the name of a judge of skin that looks for no faces
-NO_VERDICT = "nobody looked"
+NO_VERDICT = "not observed"
 
 
 @dataclass(frozen=True, kw_only=True)
