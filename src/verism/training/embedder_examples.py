@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
-from verism.files import read_json, whole_file, write_json
 from verism.records import Scene, SceneObject
+from verism.training._example_chunks import read_chunks, render_chunks
 from verism.training.settings import PAINTSKILLS_CLASSES
 
 __all__ = [
@@ -42,6 +40,7 @@ __all__ = [
 
 SIZE = 256  # pixels: what generators and renderers make by default
 CHUNK = 250  # images of a file; a chunk is drawn whatever the others are
+_PREFIX = "examples"  # of the files' names
 PEOPLE_EVERY = 3  # each third chunk shows people
 
 COLORS = ("red", "blue", "yellow", "white", "purple", "green", "orange", "pink", "brown", "black")
@@ -293,7 +292,7 @@ def render_examples(
     size: int = SIZE,
     on_chunk: Callable[[int], None] = lambda _: None,
 ) -> Path:
-    """Render examples into a folder, in chunks of ``CHUNK``; chunks that are there already are kept.
+    """Render examples into a folder, in chunks of ``CHUNK``; those that are there already are kept.
 
     Two chunks of three show scenes, the third people. The same seed gives the same images, and a chunk does not depend
     on how many follow.
@@ -310,29 +309,13 @@ def render_examples(
         UsageError: a count below one.
         VerismError: no scene of a chunk could be rendered.
     """
-    if count < 1:
-        raise UsageError(f"count={count}: expected one image or more")
-    out.mkdir(parents=True, exist_ok=True)
-    jobs = []
-    for chunk in range(-(-count // CHUNK)):
-        stem = out / f"examples_{seed}_{chunk:04d}"
-        if not stem.with_suffix(".json").is_file():
-            jobs.append((stem, seed, chunk, min(CHUNK, count - chunk * CHUNK), size))
-    done = count - sum(job[3] for job in jobs)
-    if processes == 1:
-        for job in jobs:
-            done += _render_chunk(*job)
-            on_chunk(done)
-        return out
-    # Spawned: a forked child would inherit the threads of whatever library has some, and hang on their locks.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for made in pool.map(_render_chunk, *zip(*jobs, strict=True)) if jobs else ():
-            done += made
-            on_chunk(done)
-    return out
+    return render_chunks(
+        out, _PREFIX, count, _render_chunk,
+        chunk_size=CHUNK, seed=seed, processes=processes, size=size, on_chunk=on_chunk,
+    )  # fmt: skip
 
 
-def _render_chunk(stem: Path, seed: int, chunk: int, count: int, size: int) -> int:
+def _render_chunk(seed: int, chunk: int, count: int, size: int) -> tuple[NDArray[np.uint8], list[Facts]]:
     from verism.simulator.scene_renderer import SceneRenderer
 
     rng = np.random.default_rng([seed, chunk, 0xE3B])
@@ -354,10 +337,7 @@ def _render_chunk(stem: Path, seed: int, chunk: int, count: int, size: int) -> i
             continue
         pixels[len(facts)] = image
         facts.append(known)
-    with whole_file(stem.with_suffix(".npy"), sync=False) as partial, open(partial, "wb") as file:
-        np.save(file, pixels)
-    write_json(stem.with_suffix(".json"), [asdict(known) for known in facts])
-    return count
+    return pixels, facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,15 +375,10 @@ def load_examples(folders: Sequence[Path]) -> Examples:
     parts: list[NDArray[np.uint8]] = []
     rows: list[tuple[int, int]] = []
     facts: list[Facts] = []
-    for folder in folders:
-        for path in sorted(Path(folder).glob("examples_*.json")):
-            pixels = np.load(path.with_suffix(".npy"), mmap_mode="r")
-            known = [Facts.of_record(record) for record in read_json(path)]
-            if len(known) != len(pixels):
-                raise UsageError(f"{path} has {len(known)} records for {len(pixels)} images; render the chunk anew")
-            rows += [(len(parts), row) for row in range(len(known))]
-            parts.append(pixels)
-            facts += known
+    for _, pixels, records in read_chunks(folders, _PREFIX):
+        rows += [(len(parts), row) for row in range(len(records))]
+        parts.append(pixels)
+        facts += [Facts.of_record(record) for record in records]
     if not facts:
         raise UsageError(
             f"no examples in {', '.join(str(f) for f in folders)}; leave --examples out to have some rendered"

@@ -9,9 +9,7 @@ from everything else. Nothing is kept of whether a person was drawn as a woman o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
-from verism.files import read_json, whole_file, write_json
+from verism.training._example_chunks import read_chunks, render_chunks
 from verism.training.scene_arrays import SceneArrays, StackedImages, Target
 
 __all__ = [
@@ -39,6 +37,7 @@ __all__ = [
 
 SIZE = 256  # pixels
 CHUNK = 100  # images of a file; a chunk is drawn whatever the others are
+_PREFIX = "faces"  # of the files' names
 
 Kind = Literal["portrait", "person", "group", "faceless"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -181,7 +180,7 @@ def render_faces(
     size: int = SIZE,
     on_chunk: Callable[[int], None] = lambda _: None,
 ) -> Path:
-    """Render examples into a folder, in chunks of ``CHUNK``; chunks that are there already are kept.
+    """Render examples into a folder, in chunks of ``CHUNK``; those that are there already are kept.
 
     Tones go round from image to image. The same seed gives the same images, and a chunk does not depend on how many
     follow.
@@ -197,29 +196,13 @@ def render_faces(
     Raises:
         UsageError: a count below one.
     """
-    if count < 1:
-        raise UsageError(f"count={count}: expected one image or more")
-    out.mkdir(parents=True, exist_ok=True)
-    jobs = []
-    for chunk in range(-(-count // CHUNK)):
-        stem = out / f"faces_{seed}_{chunk:04d}"
-        if not stem.with_suffix(".json").is_file():
-            jobs.append((stem, seed, chunk, min(CHUNK, count - chunk * CHUNK), size))
-    done = count - sum(job[3] for job in jobs)
-    if processes == 1:
-        for job in jobs:
-            done += _render_chunk(*job)
-            on_chunk(done)
-        return out
-    # Spawned: a forked child would inherit the threads of whatever library has some, and hang on their locks.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for made in pool.map(_render_chunk, *zip(*jobs, strict=True)) if jobs else ():
-            done += made
-            on_chunk(done)
-    return out
+    return render_chunks(
+        out, _PREFIX, count, _render_chunk,
+        chunk_size=CHUNK, seed=seed, processes=processes, size=size, on_chunk=on_chunk,
+    )  # fmt: skip
 
 
-def _render_chunk(stem: Path, seed: int, chunk: int, count: int, size: int) -> int:
+def _render_chunk(seed: int, chunk: int, count: int, size: int) -> tuple[NDArray[np.uint8], list[ImageFacts]]:
     rng = np.random.default_rng([seed, chunk, 0xFACE])
     pixels = np.zeros((count, size, size, 3), dtype=np.uint8)
     facts: list[ImageFacts] = []
@@ -233,10 +216,7 @@ def _render_chunk(stem: Path, seed: int, chunk: int, count: int, size: int) -> i
             image, known = {"portrait": _portrait, "person": _person, "group": _group}[kind](rng, tone, size)
         pixels[number] = image
         facts.append(known)
-    with whole_file(stem.with_suffix(".npy"), sync=False) as partial, open(partial, "wb") as file:
-        np.save(file, pixels)
-    write_json(stem.with_suffix(".json"), [asdict(known) for known in facts])
-    return count
+    return pixels, facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,15 +313,10 @@ def load_faces(folders: Sequence[Path]) -> FaceExamples:
     parts: list[np.ndarray] = []
     facts: list[ImageFacts] = []
     names: list[str] = []
-    for folder in folders:
-        for path in sorted(folder.glob("faces_*.json")):
-            pixels = np.load(path.with_suffix(".npy"), mmap_mode="r")
-            known = [ImageFacts.of_record(record) for record in read_json(path)]
-            if len(known) != len(pixels):
-                raise UsageError(f"{path} has {len(known)} records for {len(pixels)} images; render the chunk anew")
-            parts.append(pixels)
-            facts += known
-            names += [f"{path.stem}_{row}" for row in range(len(known))]
+    for stem, pixels, records in read_chunks(folders, _PREFIX):
+        parts.append(pixels)
+        facts += [ImageFacts.of_record(record) for record in records]
+        names += [f"{stem}_{row}" for row in range(len(records))]
     if not facts:
         listed = ", ".join(str(folder) for folder in folders)
         raise UsageError(f"no examples in {listed}; leave --examples out to have some rendered")
