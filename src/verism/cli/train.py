@@ -157,10 +157,10 @@ def train() -> None:
 @click.option("--out", required=True, type=PathType(), help="Output folder: checkpoint, log, detector.onnx.")
 @_setting_options({"detector": DetectorConfig})
 @click.option(
-    "--painted", type=click.IntRange(0), default=0, show_default=True,
-    help="Train prompts that the built-in generator paints into OUT/painted, to learn from its images as well.",
+    "--generated", type=click.IntRange(0), default=0, show_default=True,
+    help="Train prompts of which the built-in generator makes images in OUT/generated, to learn from them as well.",
 )  # fmt: skip
-@click.option("--painted-seed", type=SEED, default=0, show_default=True, help="Of these prompts and images.")
+@click.option("--generated-seed", type=SEED, default=0, show_default=True, help="Seed of these prompts and images.")
 @click.option(
     "--second-look", "second", is_flag=True,
     help="Train the second look into --out instead: class and colour of single objects, cut out. It starts from "
@@ -173,8 +173,8 @@ def train_detector(
     scene_dirs: tuple[Path, ...],
     out: Path,
     *,
-    painted: int,
-    painted_seed: int,
+    generated: int,
+    generated_seed: int,
     second: bool,
     fresh: bool,
     export_only: bool,
@@ -185,7 +185,7 @@ def train_detector(
     \b
     verism scenes render paintskills --split train --limit 6000 --seed 1 --out DATA
     verism train detector --suite paintskills --scenes DATA --out detector --minutes 60
-    verism train detector --start builtin --scenes DATA --painted 2000 --out detector --minutes 30
+    verism train detector --start builtin --scenes DATA --generated 2000 --out detector --minutes 30
     verism train detector --second-look --scenes DATA --out detector --minutes 30
     verism train detector --export-only --scenes DATA --out detector
     verism run paintskills --images my_pictures --detector builtin:detector/detector.onnx --out runs/mine
@@ -199,7 +199,7 @@ def train_detector(
         value["classes"] = tuple(dict.fromkeys(label for name in suites for label in make_suite(name, limit=1).classes))
     config = kind(**value, resume=not fresh)
     result = train_and_export(
-        scene_dirs, out, config, export_only=export_only, painted=painted, painted_seed=painted_seed, say=say
+        scene_dirs, out, config, export_only=export_only, generated=generated, generated_seed=generated_seed, say=say
     )
     put_json(without_nan(result))
 

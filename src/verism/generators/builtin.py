@@ -137,9 +137,9 @@ class BuiltinGenerator:
 
     def paint(self, description: Description) -> np.ndarray:
         """The image of a description, RGB uint8, shape (size, size, 3)."""
-        return self.paint_with_owners(description)[0]
+        return self.generate_with_owners(description)[0]
 
-    def paint_with_owners(self, description: Description) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def generate_with_owners(self, description: Description) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The image of a description, which object each pixel shows, and each object's pixels if nothing hid it.
 
         Args:

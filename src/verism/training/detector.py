@@ -348,8 +348,8 @@ def train_and_export(
     *,
     cache: Path | None = None,
     export_only: bool = False,
-    painted: int = 0,
-    painted_seed: int = 0,
+    generated: int = 0,
+    generated_seed: int = 0,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Train on the scenes of some folders, calibrate, export to ``out/detector.onnx``, measure.
@@ -360,8 +360,9 @@ def train_and_export(
         config: the settings; those of a second look train that into ``out``, and the export is left to the detector.
         cache: folder of the decoded images; ``out/cache`` if None.
         export_only: export and measure the checkpoint of ``out`` as it is.
-        painted: train prompts that the built-in generator paints into ``out/painted``, to learn from as well.
-        painted_seed: seed of these.
+        generated: train prompts whose images by the built-in generator are learnt from as well; made in
+            ``out/generated``.
+        generated_seed: seed of these.
         say: receives progress, a line at a time.
 
     Returns:
@@ -375,10 +376,10 @@ def train_and_export(
     if export_only and isinstance(config, DetectorConfig):
         trained, _ = _read_settings(out / CHECKPOINT)
         config = replace(config, classes=trained.classes, colors=trained.colors)
-    if painted:
-        from verism.training.painted_scenes import paint_train_scenes
+    if generated:
+        from verism.training.generated_scenes import generate_train_scenes
 
-        scenes = [*scenes, paint_train_scenes(out / "painted", count=painted, seed=painted_seed, say=say)]
+        scenes = [*scenes, generate_train_scenes(out / "generated", count=generated, seed=generated_seed, say=say)]
 
     def load() -> SceneArrays:
         return load_scene_arrays(

@@ -1,4 +1,4 @@
-"""Train prompts painted by the built-in generator: boxes, outlines and colours of what it painted."""
+"""Images of train prompts by the built-in generator: boxes, masks and colours of their objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PIL import Image
 
 from verism.generators.layered import Placed, compose, compose_with_owners
 from verism.suites.paintskills.vocabulary import COLORS
-from verism.training.painted_scenes import paint_train_scenes, shows_color
+from verism.training.generated_scenes import generate_train_scenes, shows_color
 from verism.training.scene_arrays import extent, load_scene_arrays
 
 PAINT = {
@@ -54,9 +54,9 @@ def test_owners_are_what_is_seen_of_layers():
     assert (pixels[owners == 2] == (0, 0, 255)).all()
 
 
-def test_painted_prompts_are_a_data_set(tmp_path: Path):
+def test_generated_images_are_a_data_set(tmp_path: Path):
     lines: list[str] = []
-    paint_train_scenes(tmp_path / "P", count=8, seed=5, size=128, say=lines.append)
+    generate_train_scenes(tmp_path / "P", count=8, seed=5, size=128, say=lines.append)
     arrays = load_scene_arrays([tmp_path / "P"], tmp_path / "cache", size=128)
     assert sorted(set(arrays.skills)) == ["color", "count", "object", "spatial"]
     assert set(arrays.splits) == {"train"}
@@ -70,6 +70,6 @@ def test_painted_prompts_are_a_data_set(tmp_path: Path):
     files = sorted((tmp_path / "P").rglob("*.png"))
     assert Image.open(files[0]).size == (128, 128)
     before = {f: f.stat().st_mtime_ns for f in files}
-    paint_train_scenes(tmp_path / "P", count=8, seed=5, size=128, say=lines.append)
+    generate_train_scenes(tmp_path / "P", count=8, seed=5, size=128, say=lines.append)
     assert {f: f.stat().st_mtime_ns for f in sorted((tmp_path / "P").rglob("*.png"))} == before
     assert sum("painting" in line for line in lines) == 4

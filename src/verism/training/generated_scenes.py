@@ -1,7 +1,7 @@
-"""Train prompts painted by the built-in generator, with boxes and outlines: the detector's examples of its soft paint.
+"""Images of train prompts by the built-in generator, with boxes and masks: the detector's examples of its soft images.
 
-The generator describes an image before it paints it, so what it painted where is known, whether or not the prompt asked
-for it. Its colours are not: a colour that was asked for counts as painted only where most of the object shows it.
+The generator describes an image before it draws it, so which object is where is known, whether or not the prompt asked
+for it. Its colours are not: a colour that was asked for is taken as shown only where enough of the object has it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from verism.suites.paintskills.suite import PaintSkills
 from verism.training.scene_arrays import extent
 from verism.training.settings import TRAIN_SUITE
 
-__all__ = ["COLOR_SHARE", "paint_train_scenes", "shows_color"]
+__all__ = ["COLOR_SHARE", "generate_train_scenes", "shows_color"]
 
 _LEAST_VISIBLE = 0.4  # of each object; images in which one is hidden more are left out
 _LEAST_PIXELS = 60  # of each object in 256 x 256 pixels
@@ -72,18 +72,18 @@ def shows_color(pixels: np.ndarray, color: str) -> bool:
     return shares[color] >= COLOR_SHARE and shares[color] == max(shares.values())
 
 
-def paint_train_scenes(
+def generate_train_scenes(
     out: Path, *, count: int, seed: int, size: int = 256, generator: BuiltinGenerator | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Path:  # fmt: skip
-    """Paint train prompts into a folder in the published layout, with masks; a skill that is there is kept.
+    """Generate images of train prompts in the published layout, with masks; a skill that is there is kept.
 
     Args:
         out: the folder.
         count: prompts in all, spread evenly over the skills.
         seed: of the prompts and the images.
         size: width and height in pixels.
-        generator: what paints; None: the built-in generator that comes with the package.
+        generator: None: the built-in generator that comes with the package.
         say: receives progress, a line at a time.
 
     Returns:
@@ -97,21 +97,21 @@ def paint_train_scenes(
     by_skill: dict[str, list[Scene]] = {}
     for scene in suite.scenes:
         by_skill.setdefault(scene.skill, []).append(scene)
-    painter: BuiltinGenerator | None = None
+    model: BuiltinGenerator | None = None
     for skill, scenes in by_skill.items():
         if boxes_path(out, skill, "train").is_file():
             continue
-        say(f"painting {len(scenes):,} train prompts of {skill}")
-        painter = painter or generator or BuiltinGenerator(size=size)
+        say(f"generating images of {len(scenes):,} train prompts of {skill}")
+        model = model or generator or BuiltinGenerator(size=size)
         write_metadata(out, suite.version)
         for position in (image_path, mask_path):
             position(out, skill, "x").parent.mkdir(parents=True, exist_ok=True)
         kept: list[Scene] = []
         boxes: dict[str, np.ndarray] = {}
         seeds = [int(np.random.SeedSequence([seed, s.seed & 0xFFFFFFFF]).generate_state(1)[0]) for s in scenes]
-        described = painter.describe_prompts([s.text for s in scenes], seeds)
+        described = model.describe_prompts([s.text for s in scenes], seeds)
         for scene, description in zip(scenes, described, strict=True):
-            pixels, owners, alone = painter.paint_with_owners(description)
+            pixels, owners, alone = model.generate_with_owners(description)
             visible = np.bincount(owners.ravel(), minlength=len(alone) + 1)[1:]
             least = np.maximum(_LEAST_VISIBLE * alone, _LEAST_PIXELS * (size / 256) ** 2)
             if not len(alone) or (visible < least).any():
