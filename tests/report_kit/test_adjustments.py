@@ -101,7 +101,7 @@ def test_terminal_and_markdown_have_a_row_of_their_own(make_run):
     assert not any("adjusted by" in line for line in plain_table)
     markdown = tables.markdown_table([run])
     assert "| model-a, adjusted by human labels |" in markdown
-    assert "judge's error" in markdown
+    assert "Adjusted for judge error" in markdown
 
 
 def test_csv_and_json_say_which_numbers_are_adjusted(make_run):
