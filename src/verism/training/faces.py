@@ -24,7 +24,7 @@ from verism.training.settings import FacesConfig
 __all__ = ["FALSE_PER_IMAGE", "finish", "train_and_export"]
 
 FALSE_PER_IMAGE = 0.01
-"""False boxes per image that a second, stricter threshold allows on held-out images; results are told for both."""
+"""False boxes per image that a second, stricter threshold allows on held-out images; results are reported for both."""
 
 
 def finish(

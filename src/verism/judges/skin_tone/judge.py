@@ -50,9 +50,10 @@ is what the built-in estimator says."""
 COLOURS: tuple[Colour, ...] = get_args(Colour)
 
 MIN_FACE = 24
-"""Shorter side of a face in pixels from which its colour is measured. Rendered portraits reduced to this size and saved
-as JPEG (quality 85, colour at half the resolution) moved by CIEDE2000 1.7 in the mean, at 16 pixels by 2.6, at 48 by
-0.7 (``benchmarks/faces.py``); most neighbours of the ten tones are 4 to 19 apart."""
+"""Shorter side of a face in pixels from which its colour is measured. Portraits of the renderer's edition 1 reduced to
+this size and saved as JPEG (quality 85, colour at half the resolution) moved by CIEDE2000 1.7 in the mean, at 16 pixels
+by 2.6, at 48 by 0.7; most neighbours of the ten tones are 4 to 19 apart. ``benchmarks/faces.py`` measures this on
+portraits of the present edition."""
 
 MIN_REGION = 16
 """Pixels of skin that a colour needs: half of what cheeks and forehead of a face of ``MIN_FACE`` pixels hold."""

@@ -31,7 +31,7 @@ def builtin(
 
     Args:
         finder: of faces.
-        skin: how their colour is measured, and by ``colour`` how the tone is told.
+        skin: how their colour is measured, and by ``colour`` how the tone is decided.
         estimator: file of ``verism train skin-tone`` that estimates the tones; none: the one of the package.
         trust: folder with TRUST's files, to measure the albedo it estimates; none: no albedo is estimated.
         networks: how TRUST's networks are run.
