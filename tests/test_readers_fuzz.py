@@ -655,6 +655,7 @@ LEFT_OUT = {
     "plans.status:read_rows": "a folder; read_json is tried",
     "judge_bench.bench:read_bench": "a folder that `verism judge bench` wrote; read_json and read_parquet are tried",
     "training.embedder_examples:load_examples": "folders that `verism train embedder` wrote",
+    "training._example_chunks:read_chunks": "folders that `render_chunks` wrote",
     "training.face_examples:load_faces": "folders that `verism train faces` wrote",
     "training.face_examples:load_or_render": "load_faces",
     "store.scorings:read_scoring": "run directories: tests/test_verification.py",
