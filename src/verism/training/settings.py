@@ -245,16 +245,16 @@ class AugmentConfig(_Checked):
         within="[0, 1]",
     )
     coarse: float = setting(
-        "Scaled down (to as little as a quarter) and up again, as upscaled model outputs are.", 0.15, within="[0, 1]"
+        "Scaled down (to as little as a quarter) and up again, as upscaled model outputs are.", 0.07, within="[0, 1]"
     )
     paste: float = setting(
         "With one to three objects of other images pasted in, cut out along their masks: at all sizes, half of them "
         "so that they overlap an object that is there, often several of one class. Where masks are known.",
-        0.4,
+        0.25,
         within="[0, 1]",
     )
-    blur: float = setting("Blurred.", 0.15, within="[0, 1]")
-    jpeg: float = setting("Compressed as JPEG of quality 25 to 90.", 0.15, within="[0, 1]")
+    blur: float = setting("Blurred.", 0.07, within="[0, 1]")
+    jpeg: float = setting("Compressed as JPEG of quality 25 to 90.", 0.07, within="[0, 1]")
     noise: float = setting("Noisy.", 0.25, within="[0, 1]")
     gamma: float = setting("With another gamma.", 0.25, within="[0, 1]")
     patch: float = setting("With a small rectangle painted over.", 0.1, within="[0, 1]")
@@ -321,7 +321,9 @@ class FacesConfig(DetectorConfig):
     width: float = _default(DetectorConfig, "width", 0.25)
     augment: AugmentConfig | None = _default(
         DetectorConfig, "augment",
-        AugmentConfig(flip=0.5, scale=(0.6, 1.5), aspect=1.15, collage=0.25, small_until=0.15, coarse=0.2),
+        AugmentConfig(
+            flip=0.5, scale=(0.6, 1.5), aspect=1.15, collage=0.25, small_until=0.15, coarse=0.2, blur=0.15, jpeg=0.15
+        ),
     )  # fmt: skip
     held_out: float = _default(DetectorConfig, "held_out", 0.15)
 
