@@ -60,7 +60,13 @@ def test_boxes_lie_in_the_images_and_images_without_faces_have_none(folder):
             assert 0 <= x0 < x1 <= 64
             assert 0 <= y0 < y1 <= 64
             assert 1 <= face.tone <= 10
-    arrays = examples.scene_arrays()
+    arrays = examples.scene_arrays(96)
+    assert all(arrays.images[k].shape == (96, 96, 3) for k in range(len(arrays)))
+    assert all(
+        np.allclose(target.boxes, [[1.5 * v for v in face.box] for face in known.faces])
+        for target, known in zip(arrays.targets, examples.facts, strict=True)
+        if known.faces
+    )
     assert [len(t.boxes) for t in arrays.targets] == [len(known.faces) for known in examples.facts]
     assert all((t.labels == 0).all() and (t.colors == -1).all() for t in arrays.targets)
 

@@ -41,6 +41,7 @@ _FLAGS = {
     "lora_rank": "--lora",
     "batch_size": "--batch",
     "gradient_accumulation": "--accumulate",
+    "size": "--size",
     "width": "--width",
     "lr": "--lr",
     "fraction": "--fraction",

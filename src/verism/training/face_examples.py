@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verism.errors import UsageError, VerismError
+from verism.judges.detection.builtin import letterbox
 from verism.training._example_chunks import read_chunks, render_chunks
 from verism.training.scene_arrays import SceneArrays, StackedImages, Target
 
@@ -219,12 +220,25 @@ def _render_chunk(seed: int, chunk: int, count: int, size: int) -> tuple[NDArray
     return pixels, facts
 
 
+class _Resized:
+    """Images brought to another size when they are asked for."""
+
+    def __init__(self, images: StackedImages, size: int) -> None:
+        self._images, self._size = images, size
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: int, /) -> NDArray[np.uint8]:
+        return letterbox(self._images[index], self._size)[0]
+
+
 @dataclass(frozen=True, eq=False)
 class FaceExamples:
     """Rendered examples: images in memory-mapped files, and what is known of each.
 
     Attributes:
-        images: N images of one size, RGB uint8.
+        images: N square images, RGB uint8.
         facts: of each image.
         names: of each image, the same however many there are; decides which are held out.
     """
@@ -236,15 +250,20 @@ class FaceExamples:
     def __len__(self) -> int:
         return len(self.facts)
 
-    def scene_arrays(self) -> SceneArrays:
-        """As the training of detectors takes them: one class, no colours."""
+    def scene_arrays(self, size: int) -> SceneArrays:
+        """As the training of detectors takes them: one class, no colours.
+
+        Args:
+            size: width and height that images are brought to as the finder does it, in pixels.
+        """
         targets = []
-        for known in self.facts:
+        for image, known in enumerate(self.facts):
             n = len(known.faces)
             boxes = np.array([face.box for face in known.faces], dtype=np.float32).reshape(-1, 4)
+            boxes *= size / len(self.images[image])
             targets.append(Target(boxes=boxes, labels=np.zeros(n, np.int64), colors=np.full(n, -1, np.int64)))
         return SceneArrays(
-            images=self.images,
+            images=_Resized(self.images, size),
             targets=targets,
             names=list(self.names),
             skills=[known.kind for known in self.facts],

@@ -94,10 +94,10 @@ def train_and_export(
         config.check_length()
     load, test = load_or_render(folders, out, rendering, seed=config.seed, processes=config.workers, say=say)
     if not export_only:
-        learn, held_out = split_held_out(load().scene_arrays(), config.held_out)
+        learn, held_out = split_held_out(load().scene_arrays(config.size), config.held_out)
         train_detector(
             learn, config, out=out, validation=held_out,
-            refresh=(lambda: split_held_out(load().scene_arrays(), config.held_out)[0]) if folders else None,
+            refresh=(lambda: split_held_out(load().scene_arrays(config.size), config.held_out)[0]) if folders else None,
             log=lambda line: say(json.dumps({k: v for k, v in line.items() if k != "settings"})),
         )  # fmt: skip
     return finish(out, load(), test(), held_out=config.held_out, threads=config.workers)

@@ -318,6 +318,12 @@ class FacesConfig(DetectorConfig):
 
     classes: tuple[str, ...] = _default(DetectorConfig, "classes", ("face",))
     colors: tuple[str, ...] = _default(DetectorConfig, "colors", ())
+    size: int = setting(
+        "Side of the square that images are brought to, in pixels, a multiple of 32; small faces are found better, and "
+        "the finder is slower, the larger it is.",
+        384,
+        within="[64, 1024]",
+    )
     width: float = _default(DetectorConfig, "width", 0.25)
     augment: AugmentConfig | None = _default(
         DetectorConfig, "augment",
