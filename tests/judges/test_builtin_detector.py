@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from verism.errors import UsageError
-from verism.judges.detection.builtin import BuiltinDetector, Letterbox, letterbox
+from verism.judges.detection.builtin import DOUBTED, BuiltinDetector, Letterbox, _unsure, letterbox
 from verism.judges.detection.decode import (
     Found,
     box_iou,
@@ -31,7 +31,7 @@ from verism.judges.detection.decode import (
     greedy_nms,
     with_mirror_image,
 )
-from verism.judges.detection.second_look import averaged, crop
+from verism.judges.detection.second_look import Looked, averaged, crop
 from verism.records import DetectionNeed, LoadedImage, schema
 
 
@@ -452,17 +452,28 @@ def test_both_looks_are_averaged_and_the_surest_box_comes_first():
         class_scores=np.array([[0.48, 0.32], [0.54, 0.06]], dtype=np.float32),
         color_scores=np.array([[0.6, 0.4], [0.9, 0.1]], dtype=np.float32),
     )
-    merged = averaged(first, np.array([0]), np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]]), 0.5)
+    looked = Looked(classes=np.array([[0.0, 1.0]]), colors=np.array([[1.0, 0.0]]), objects=None)
+    merged = averaged(first, np.array([0]), looked, 0.5)
     # Classes 0.6 and 0.4 of the first look, 0 and 1 of the second: 0.3 and 0.7, times the objectness 0.8.
     np.testing.assert_allclose(merged.class_scores, [[0.24, 0.56], [0.54, 0.06]], atol=1e-6)
     np.testing.assert_allclose(merged.color_scores, [[0.8, 0.2], [0.9, 0.1]], atol=1e-6)
     # With more weight the second box, which got no second look, comes first.
-    merged = averaged(first, np.array([0]), np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]]), 1.0)
+    even = Looked(classes=np.array([[0.5, 0.5]]), colors=np.array([[1.0, 0.0]]), objects=None)
+    merged = averaged(first, np.array([0]), even, 1.0)
     np.testing.assert_allclose(merged.boxes[0], [20, 20, 30, 30])
+    # A look that sees no object there: objectness (0.8 + 0) / 2.
+    nothing = Looked(classes=looked.classes, colors=looked.colors, objects=np.array([0.0]))
+    merged = averaged(first, np.array([0]), nothing, 0.5)
+    np.testing.assert_allclose(merged.boxes[0], [20, 20, 30, 30])
+    np.testing.assert_allclose(merged.objectness, [0.6, 0.4], atol=1e-6)
+    np.testing.assert_allclose(merged.class_scores[1], [0.3 * 0.4, 0.7 * 0.4], atol=1e-6)
 
 
-def write_second_look(path: Path) -> bytes:
-    """A network for crops of 8 x 8: mean red r gives the classes (r, 1 - r, 0), mean blue the colours (1 - b, b)."""
+def write_second_look(path: Path, *, objects: bool = False) -> bytes:
+    """A network for crops of 8 x 8: mean red r gives the classes (r, 1 - r, 0), mean blue the colours (1 - b, b).
+
+    ``objects``: it also holds that the share of green is the probability of an object.
+    """
     node = helper.make_node
     constants = {"full": np.float32(255), "one": np.float32(1), "zero": np.float32(0), "axes": np.array([1, 2])}
     nodes = [
@@ -476,14 +487,19 @@ def write_second_look(path: Path) -> bytes:
         node("Sub", ["one", "b"], ["plain"]),
         node("Concat", ["plain", "b"], ["colors"], axis=1),
     ]
+    outputs = [
+        helper.make_tensor_value_info("classes", TensorProto.FLOAT, ["n", 3]),
+        helper.make_tensor_value_info("colors", TensorProto.FLOAT, ["n", 2]),
+    ]
+    if objects:
+        constants["last"] = np.array([1])
+        nodes.append(node("Squeeze", ["g", "last"], ["objects"]))
+        outputs.append(helper.make_tensor_value_info("objects", TensorProto.FLOAT, ["n"]))
     graph = helper.make_graph(
         nodes,
         "second",
         [helper.make_tensor_value_info("pixels", TensorProto.UINT8, ["n", 8, 8, 3])],
-        [
-            helper.make_tensor_value_info("classes", TensorProto.FLOAT, ["n", 3]),
-            helper.make_tensor_value_info("colors", TensorProto.FLOAT, ["n", 2]),
-        ],
+        outputs,
         [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
@@ -509,13 +525,32 @@ def test_only_unsure_boxes_get_a_second_look(network: Path, tmp_path: Path):
         if box == [0, 0, 10, 10]:
             np.testing.assert_array_equal(seen.class_scores[k], before.class_scores[was])
         if box == [22, 22, 32, 32]:
-            classes, colors = both._second_look.look([crop(pixels, box, 8)])
-            expected = (before.class_scores[was] / before.objectness[was] + classes[0]) / 2 * before.objectness[was]
-            np.testing.assert_allclose(seen.class_scores[k], expected, atol=1e-5)
-            np.testing.assert_allclose(seen.color_scores[k], (before.color_scores[was] + colors[0]) / 2, atol=1e-5)
+            looked = both._second_look.look([crop(pixels, box, 8)])
+            assert looked.objects is None
+            classes = (before.class_scores[was] / before.objectness[was] + looked.classes[0]) / 2
+            np.testing.assert_allclose(seen.class_scores[k], classes * before.objectness[was], atol=1e-5)
+            colors = (before.color_scores[was] + looked.colors[0]) / 2
+            np.testing.assert_allclose(seen.color_scores[k], colors, atol=1e-5)
             assert np.abs(seen.class_scores[k] - before.class_scores[was]).max() > 0.05
     assert len(seen.boxes) == len(before.boxes)
     assert {(0, 0, 10, 10), (22, 22, 32, 32)} <= {tuple(b) for b in seen.boxes.tolist()}
+
+
+def test_a_second_look_doubts_objects(network: Path, tmp_path: Path):
+    look = base64.b64encode(write_second_look(tmp_path / "look.onnx", objects=True)).decode()
+    path = write_network(tmp_path / "both.onnx", second_look=look, second_look_weight="0.5")
+    alone, both = BuiltinDetector(network), BuiltinDetector(path)
+    assert both._second_look is not None
+    pixels = image((3, 3, (204, 204, 255)))
+    (before,), (seen,) = alone.detect([pixels]), both.detect([pixels])
+    looked = both._second_look.look([crop(pixels, box, 8) for box in before.boxes])
+    assert looked.objects is not None
+    again = _unsure(before, colors=True) | ((before.objectness > DOUBTED[0]) & (before.objectness < DOUBTED[1]))
+    assert again.any()
+    expected = np.where(again, (before.objectness + looked.objects) / 2, before.objectness)
+    order = np.lexsort(seen.boxes.T), np.lexsort(before.boxes.T)
+    np.testing.assert_allclose(seen.objectness[order[0]], expected[order[1]], atol=1e-5)
+    assert both._second_look.look([]).objects.shape == (0,)
 
 
 def test_a_damaged_second_look_is_refused(tmp_path: Path):

@@ -826,17 +826,54 @@ def test_a_second_look_becomes_part_of_the_file(trained: tuple[Path, SceneArrays
     assert both.name != detector.name
     assert both._second_look is not None
     assert both._second_look.classes == SHAPES
+    assert both._second_look.knows_objects
     images = [scenes.images[i] for i in range(8)]
     for a, b in zip(both.detect(images), detector.detect(images), strict=True):
         order = np.lexsort(a.boxes.T), np.lexsort(b.boxes.T)
         np.testing.assert_allclose(a.boxes[order[0]], b.boxes[order[1]])
-        np.testing.assert_allclose(a.objectness[order[0]], b.objectness[order[1]])
+    # Another training goes on from the second look that the file has now.
+    again = replace(config, start=str(path), steps=1, lr=1e-9, lr_warmup_steps=0)
+    further = looking.train_second_look(scenes, again, out=tmp_path / "again")
+    first, second = (
+        averaged_weights(folder / looking.CHECKPOINT)["out.weight"] for folder in (tmp_path, further.parent)
+    )
+    assert torch.allclose(first, second, atol=2e-3)  # kept in 16 bits
     with pytest.raises(UsageError, match="no object to learn from"):
         looking.train_second_look(scenes.subset([0]), config, out=tmp_path / "empty")
     with pytest.raises(UsageError, match=r"no detector of width 0\.25"):
         looking.train_second_look(scenes, replace(config, width=0.25), out=tmp_path / "other")
     with pytest.raises(UsageError, match="not a checkpoint of second look training"):
         looking.export_onnx(out / training.CHECKPOINT, tmp_path / "wrong.onnx")
+
+
+def test_boxes_that_fit_no_object():
+    rng = np.random.default_rng(0)
+    objects = np.array([[10, 10, 60, 50], [70, 20, 110, 90]], dtype=np.float32)
+    boxes = np.array([looking._misplaced(objects, 128, rng) for _ in range(300)])
+    assert box_iou(boxes, objects).max() < 0.4
+    assert ((boxes[:, 2:] - boxes[:, :2]) >= 4).all()
+    assert (boxes >= 0).all()
+    assert (boxes <= 128).all()
+    inside = (boxes[:, None, :2] >= objects[None, :, :2]).all(2) & (boxes[:, None, 2:] <= objects[None, :, 2:]).all(2)
+    assert 0.3 < inside.any(1).mean() < 0.8  # parts of objects
+    assert (boxes == [10, 10, 110, 90]).all(1).any()  # both in one box
+    everywhere = np.array([[0, 0, 128, 128]], dtype=np.float32)
+    assert box_iou(looking._misplaced(everywhere, 128, rng), everywhere).max() < 0.4
+
+
+def test_mistakes_of_a_detector_are_boxes_without_an_object():
+    scenes = shapes(4)
+
+    class Scripted:
+        def detect(self, images):
+            boxes = np.array([[0, 0, 4, 4], scenes.targets[1].boxes[0]], dtype=np.float32)
+            one = np.ones(2, np.float32)
+            return [Found(boxes=boxes, objectness=one, class_scores=one[:, None], color_scores=one[:, None])] * len(
+                images
+            )
+
+    wrong = looking._mistaken(Scripted(), scenes, [1])
+    assert [(i, box.tolist()) for i, box in wrong] == [(1, [0, 0, 4, 4])]
 
 
 def test_training_needs_images_and_a_length(tmp_path: Path):

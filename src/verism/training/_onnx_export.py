@@ -100,7 +100,11 @@ def read_onnx(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         model = onnx.load_model_from_string(content)
     except Exception as err:  # protobuf's own errors share no public base class
         raise ValueError(f"no ONNX file: {err}") from err
-    weights = {i.name: torch.from_numpy(onnx.numpy_helper.to_array(i).copy()) for i in model.graph.initializer}
+    weights = {}
+    for tensor in model.graph.initializer:
+        value = torch.from_numpy(onnx.numpy_helper.to_array(tensor).copy())
+        name = str(tensor.name)
+        weights[name.removesuffix(_HALF)] = value.float() if name.endswith(_HALF) else value
     return weights, {each.key: each.value for each in model.metadata_props}
 
 
@@ -141,13 +145,15 @@ def averaged_with(path: Path, other: bytes, share: float) -> None:
     for tensor in model.graph.initializer:
         own = onnx.numpy_helper.to_array(tensor)
         if tensor.name.startswith("network.") and own.dtype.kind == "f":
-            if tensor.name not in theirs or tuple(theirs[tensor.name].shape) != own.shape:
-                raise ValueError(f"{tensor.name} is missing or of another shape there")
-            mixed = (1 - share) * own + share * theirs[tensor.name].numpy()
+            name = str(tensor.name).removesuffix(_HALF)
+            if name not in theirs or tuple(theirs[name].shape) != own.shape:
+                raise ValueError(f"{name} is missing or of another shape there")
+            mixed = (1 - share) * own + share * theirs[name].numpy()
             tensor.CopyFrom(onnx.numpy_helper.from_array(mixed.astype(own.dtype), tensor.name))
     write_whole(path, model.SerializeToString())
 
 
+_HALF = "_half"  # end of the names of weights that are kept in 16 bits
 _LARGE = 1_024  # numbers of a weight from which on half its size is worth a node
 
 
@@ -162,7 +168,7 @@ def _halve(proto: Any) -> None:
         if tensor.data_type != TensorProto.FLOAT or values.size < _LARGE:
             continue
         name = str(tensor.name)  # copied: the tensor is about to be replaced in place
-        kept = f"{name}_half"
+        kept = f"{name}{_HALF}"
         graph.initializer[number].CopyFrom(numpy_helper.from_array(values.astype("float16"), kept))
         casts.append(helper.make_node("Cast", [kept], [name], to=TensorProto.FLOAT))
         for known in [value for value in graph.value_info if value.name == name]:

@@ -25,7 +25,7 @@ from verism.training.detector_network import BatchTargets
 from verism.training.scene_arrays import SceneArrays, Target, extent
 from verism.training.settings import AugmentConfig
 
-__all__ = ["pasted", "plain_batch", "varied_batch", "varied_object"]
+__all__ = ["pasted", "plain_batch", "varied_batch", "varied_crop", "varied_object"]
 
 
 def _to_targets(targets: Sequence[Target]) -> BatchTargets:
@@ -93,7 +93,30 @@ def varied_object(
     pixels, target = arrays.images[index], arrays.targets[index]
     if arrays.cut_outs and rng.random() < options.paste:
         pixels, target = pasted(arrays, index, rng)
-    x0, y0, x1, y1 = target.boxes[number].tolist()
+    colored = bool(target.colors[number] >= 0)
+    return varied_crop(pixels, target.boxes[number].tolist(), rng, options, size, colored=colored)
+
+
+def varied_crop(
+    pixels: np.ndarray,
+    box: Sequence[float],
+    rng: np.random.Generator,
+    options: AugmentConfig,
+    size: int,
+    *,
+    colored: bool = False,
+) -> np.ndarray:
+    """A box of an image, a little off and varied, as a second look sees it: (size, size, 3), uint8.
+
+    Args:
+        pixels: the image, RGB, (H, W, 3), uint8.
+        box: (x0, y0, x1, y1) in its pixels.
+        rng: source of every choice.
+        options: how it is varied; zoom and collages are none of its matter.
+        size: side of the crop in pixels.
+        colored: whether a colour is to be learnt from it, and so kept.
+    """
+    x0, y0, x1, y1 = box
     x, y = (x0 + x1) / 2, (y0 + y1) / 2
     half_x, half_y = ((b - a) / 2 * float(np.exp(rng.normal(0, 0.06))) for a, b in ((x0, x1), (y0, y1)))
     x, y = x + rng.normal(0, 0.05) * half_x * 2, y + rng.normal(0, 0.05) * half_y * 2
@@ -104,7 +127,7 @@ def varied_object(
     image = Image.fromarray(crop(pixels, (x - half_x, y - half_y, x + half_x, y + half_y), size))
     if rng.random() < options.flip:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    image = _recolored(image, bool(target.colors[number] >= 0), rng, options)
+    image = _recolored(image, colored, rng, options)
     return _disturbed(_softer(image, rng, options), rng, replace(options, patch=0.0))
 
 

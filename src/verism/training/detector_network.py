@@ -31,7 +31,7 @@ __all__ = [
     "losses",
     "settle",
     "start_from",
-    "start_trunk",
+    "start_second_look",
 ]
 
 STRIDE = 8
@@ -187,17 +187,24 @@ def start_from(network: DetectorNetwork, weights: Mapping[str, Tensor], outputs:
                     parameter[own] = weights[f"network.what_out.{kind}"][row]
 
 
-def start_trunk(network: SecondLookNetwork, weights: Mapping[str, Tensor]) -> None:
-    """Take the trunk of a detector's ONNX file for a second look; see ``start_from``.
+def start_second_look(network: SecondLookNetwork, weights: Mapping[str, Tensor]) -> None:
+    """Take the weights of a second look's ONNX file, or the trunk of a detector's; see ``start_from``.
 
     Args:
-        network: of the same width; changed in place.
-        weights: by the names of the ONNX file.
+        network: of the same width, classes and colours; changed in place.
+        weights: by the names of the ONNX file. The last layer of a second look that does not tell objects from what is
+            none lacks its last row, which is then learnt from nothing.
 
     Raises:
         KeyError, ValueError: as ``start_from``.
     """
     _take_folded(network, weights)
+    out = weights.get("network.out.weight")
+    if out is not None:
+        with torch.no_grad():
+            rows = min(len(out), len(network.out.weight))
+            network.out.weight[:rows] = out[:rows]
+            network.out.bias[:rows] = weights["network.out.bias"][:rows]
 
 
 def _take_folded(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
@@ -296,7 +303,8 @@ class Exported(nn.Module):
 # The second look
 # --------------------------------------------------------------------------------------------------------------------
 class SecondLookNetwork(nn.Module):
-    """Class and colour of the one object that a crop shows: the detector's trunk, and one answer for all of it.
+    """Class and colour of the one object that a crop shows, and whether it shows one: the detector's trunk, and one
+    answer for all of it.
 
     Args:
         n_classes, n_colors: at least 1 class; 0 colours is fine.
@@ -308,18 +316,18 @@ class SecondLookNetwork(nn.Module):
         self.n_classes = n_classes
         channels = _channels(width)
         self.stem, self.stages = _trunk(channels)
-        self.out = nn.Linear(channels[2] + 2 * channels[3], n_classes + n_colors)
+        self.out = nn.Linear(channels[2] + 2 * channels[3], n_classes + n_colors + 1)
         nn.init.normal_(self.out.weight, std=0.01)
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of classes (B, C) and colours (B, K), float32, of crops (B, 3, S, S), values 0 to 255."""
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of classes (B, C), colours (B, K) and objects (B,), float32, of crops (B, 3, S, S) of 0 to 255."""
         levels = _levels(self.stem, self.stages, pixels)
         pooled = [levels[2].mean((2, 3)), levels[3].mean((2, 3)), levels[3].amax((2, 3))]
         # As in the detector: bfloat16 is too coarse for probabilities.
         with torch.autocast(pixels.device.type, enabled=False):
             out = self.out(torch.cat(pooled, 1).float())
-        return out[:, : self.n_classes], out[:, self.n_classes :]
+        return out[:, : self.n_classes], out[:, self.n_classes : -1], out[:, -1]
 
 
 class ExportedSecondLook(nn.Module):
@@ -329,10 +337,10 @@ class ExportedSecondLook(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities of classes (B, C) and colours (B, K) of uint8 crops (B, S, S, 3)."""
-        classes, colors = self.network(pixels.permute(0, 3, 1, 2))
-        return classes.softmax(1), colors.softmax(1)
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Probabilities of classes (B, C), colours (B, K) and objects (B,) of uint8 crops (B, S, S, 3)."""
+        classes, colors, objects = self.network(pixels.permute(0, 3, 1, 2))
+        return classes.softmax(1), colors.softmax(1), objects.sigmoid()
 
 
 # --------------------------------------------------------------------------------------------------------------------

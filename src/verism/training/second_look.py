@@ -1,12 +1,14 @@
-"""Training the second look of the built-in detector: class and colour of one object, cut out of its image.
+"""Training the second look of the built-in detector: class and colour of one object, cut out, and whether it is one.
 
 The network is the detector's own, up to a 32nd of the image, on crops of 128 pixels: it starts from the detector's
-weights, sees each object at one size, and answers once for the whole crop. Its ONNX file is kept within the
-detector's, see ``judges.detection.second_look``.
+second look or else from its trunk, sees each object at one size, and answers once for the whole crop. What is no object
+it learns from boxes that the detector puts where there is none, from parts of objects, boxes around two, and empty
+places. Its ONNX file is kept within the detector's, see ``judges.detection.second_look``.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from verism.errors import UsageError, require
-from verism.judges.detection.builtin import detector_file
+from verism.judges.detection.builtin import SECOND_LOOK, BuiltinDetector, detector_file
+from verism.judges.detection.decode import box_iou
 from verism.judges.detection.second_look import OUTPUTS, crop
 from verism.training._checkpoints import averaged_weights, read_header
 from verism.training._onnx_export import OnnxInterface, read_onnx, write_onnx
@@ -33,6 +36,9 @@ __all__ = ["CHECKPOINT", "LOG", "SIZE", "export_onnx", "train_second_look"]
 CHECKPOINT = "second_look.safetensors"
 LOG = "second_look.jsonl"
 SIZE = 128  # side of a crop in pixels
+_ANOTHER = 0.4  # intersection over union below which a box is not that of an object
+_UNSURE = 0.01  # score from which a mistake of the detector counts
+_LOOKED_AT = 3_000  # images in which mistakes of the detector are looked for
 
 _KIND = "second look"
 _PURPOSE = "training of the second look"
@@ -53,6 +59,52 @@ def _objects(arrays: SceneArrays) -> np.ndarray:
     """(image, number of the object there) of all objects, shape (M, 2)."""
     rows = [(i, k) for i, target in enumerate(arrays.targets) for k in range(len(target.labels))]
     return np.array(rows, dtype=np.int64).reshape(-1, 2)
+
+
+def _mistaken(detector: BuiltinDetector, arrays: SceneArrays, images: Sequence[int]) -> list[tuple[int, np.ndarray]]:
+    """(image, box) where a detector sees an object, however unsure, and there is none with a similar box.
+
+    Args:
+        detector: it reports unsure boxes too.
+        arrays: images.
+        images: indices of those to look at.
+    """
+    wrong: list[tuple[int, np.ndarray]] = []
+    for start in range(0, len(images), 32):
+        some = list(images[start : start + 32])
+        for i, found in zip(some, detector.detect([arrays.images[i] for i in some]), strict=True):
+            ious = box_iou(found.boxes, arrays.targets[i].boxes).max(axis=1, initial=0.0)
+            wrong += [(i, box) for box in found.boxes[ious < _ANOTHER]]
+    return wrong
+
+
+def _misplaced(boxes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """A box that fits no object: a part of one, one around two, or one anywhere.
+
+    Args:
+        boxes: of the image's objects, (n, 4), pixels.
+        size: side of the image, pixels.
+        rng: draws it.
+    """
+    for _ in range(20):
+        kind = rng.random()
+        if len(boxes) and kind < 0.6:
+            x0, y0, x1, y1 = boxes[rng.integers(len(boxes))]
+            across, down = rng.uniform(0.3, 1.0, 2)
+            left, top = rng.uniform(0, 1 - across), rng.uniform(0, 1 - down)
+            sides = np.array([x1 - x0, y1 - y0])
+            corner = np.array([x0, y0]) + sides * (left, top)
+            box = np.concatenate([corner, corner + sides * (across, down)])
+        elif len(boxes) > 1 and kind < 0.8:
+            pair = boxes[rng.choice(len(boxes), 2, replace=False)]
+            box = np.concatenate([pair[:, :2].min(0), pair[:, 2:].max(0)])
+        else:
+            sides = np.exp(rng.uniform(np.log(16), np.log(size / 2), 2))
+            corner = rng.uniform(0, size - sides)
+            box = np.concatenate([corner, corner + sides])
+        if (box[2:] - box[:2]).min() >= 4 and box_iou(box, boxes).max(initial=0.0) < _ANOTHER:
+            return box
+    return np.array([0.0, 0.0, float(size), float(size)])
 
 
 def train_second_look(
@@ -87,8 +139,8 @@ def train_second_look(
     import torch
     import torch.nn.functional as F
 
-    from verism.training.detector_augmentation import varied_object
-    from verism.training.detector_network import SecondLookNetwork, settle, start_trunk
+    from verism.training.detector_augmentation import varied_crop, varied_object
+    from verism.training.detector_network import SecondLookNetwork, settle, start_second_look
 
     config.check_length()
     objects = _objects(arrays)
@@ -101,9 +153,22 @@ def train_second_look(
     torch.manual_seed(config.seed)
     network = SecondLookNetwork(len(config.classes), len(config.colors), width=config.width)
 
+    def other(rng: np.random.Generator) -> np.ndarray:
+        if mistaken and rng.random() < 0.6:
+            i, box = mistaken[rng.integers(len(mistaken))]
+            return varied_crop(looked_at.images[i], box.tolist(), rng, config.augment, SIZE)
+        i = int(rng.integers(len(arrays)))
+        box = _misplaced(arrays.targets[i].boxes, len(arrays.images[i]), rng)
+        return varied_crop(arrays.images[i], box.tolist(), rng, config.augment, SIZE)
+
     def batch(indices: Sequence[int], rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         images, labels, colors = [], [], []
         for index in indices:
+            if rng.random() < config.others:
+                images.append(other(rng))
+                labels.append(-1)
+                colors.append(-1)
+                continue
             i, k = (int(v) for v in objects[index])
             images.append(varied_object(arrays, i, k, rng, config.augment, SIZE))
             labels.append(int(arrays.targets[i].labels[k]))
@@ -114,10 +179,19 @@ def train_second_look(
     def loss(net: Any, indices: np.ndarray, rng: np.random.Generator, _done: float) -> Mapping[str, torch.Tensor]:
         pixels, labels, colors = (t.to(learner.device) for t in batch(indices.tolist(), rng))
         with torch.autocast(learner.device.type, torch.bfloat16):
-            classes, tints = net(pixels)
-        known = colors >= 0
-        color = F.cross_entropy(tints[known], colors[known]) if known.any() else tints.sum() * 0
-        return {"class": F.cross_entropy(classes, labels, label_smoothing=0.01), "color": 0.5 * color}
+            classes, tints, present = net(pixels)
+
+        def entropy(logits: torch.Tensor, answers: torch.Tensor, smoothing: float) -> torch.Tensor:
+            known = answers >= 0
+            if not known.any():
+                return logits.sum() * 0
+            return F.cross_entropy(logits[known], answers[known], label_smoothing=smoothing)
+
+        return {
+            "class": entropy(classes, labels, 0.01),
+            "color": 0.5 * entropy(tints, colors, 0.0),
+            "object": F.binary_cross_entropy_with_logits(present, (labels >= 0).float()),
+        }
 
     def reload() -> int:
         nonlocal arrays, objects
@@ -128,16 +202,30 @@ def train_second_look(
 
     def validate() -> Mapping[str, Any]:
         assert validation is not None
-        return _measured(averaged_network(learner).cpu(), validation)
+        return _measured(averaged_network(learner).cpu(), validation, mistaken_of_validation)
 
+    known = detector_file(None if config.start == "builtin" else config.start)
+    try:
+        weights, properties = read_onnx(known)
+        if (look := properties.get(SECOND_LOOK)) is not None:
+            looked, about = read_onnx(base64.b64decode(look))
+            if (json.loads(about["classes"]), json.loads(about["colors"])) == ([*config.classes], [*config.colors]):
+                weights = looked
+        start_second_look(network, weights)
+    except (KeyError, ValueError) as err:
+        raise UsageError(
+            f"the second look cannot start from {config.start}: it is no detector of width {config.width:g} ({err})"
+        ) from err
+    rng = np.random.default_rng([config.seed, 2])
+    mistaken: list[tuple[int, np.ndarray]] = []
+    mistaken_of_validation: list[tuple[int, np.ndarray]] = []
+    looked_at = arrays
+    if config.others:
+        first = BuiltinDetector(None if config.start == "builtin" else config.start, min_score=_UNSURE)
+        mistaken = _mistaken(first, arrays, rng.permutation(len(arrays))[:_LOOKED_AT].tolist())
+        if validation is not None:
+            mistaken_of_validation = _mistaken(first, validation, range(min(_LOOKED_AT // 10, len(validation))))
     if not (config.resume and (out / CHECKPOINT).is_file()):
-        try:
-            start_trunk(network, read_onnx(detector_file(None if config.start == "builtin" else config.start))[0])
-        except (KeyError, ValueError) as err:
-            raise UsageError(
-                f"the second look cannot start from {config.start}: it is no detector of width {config.width:g} ({err})"
-            ) from err
-        rng = np.random.default_rng([config.seed, 2])
         settle(network, [batch(rng.integers(len(objects), size=64).tolist(), rng)[0] for _ in range(8)])
     learner = NetworkLearner(_KIND, network, loss, len(objects), config)
     hooks = Hooks(
@@ -149,27 +237,32 @@ def train_second_look(
     return out / CHECKPOINT
 
 
-def _measured(network: Any, arrays: SceneArrays) -> dict[str, Any]:
-    """How many objects of some images have the right class, and how many of known colour the right colour."""
+def _measured(network: Any, arrays: SceneArrays, mistaken: Sequence[tuple[int, np.ndarray]]) -> dict[str, Any]:
+    """How many objects of some images have the right class, and how many of known colour the right colour; how many
+    are seen as objects, and how many wrong boxes as none."""
     import torch
 
     network = channels_last(network).eval()
-    objects = _objects(arrays)[:1000]
-    right, tinted, painted = 0, 0, 0
+    objects = [(int(i), int(k)) for i, k in _objects(arrays)[:1000]]
+    targets = [arrays.targets[i] for i, _ in objects]
+    boxes = [(i, arrays.targets[i].boxes[k]) for i, k in objects] + list(mistaken[:500])
+    looked: list[list[np.ndarray]] = [[], [], []]
     with torch.inference_mode():
-        for start in range(0, len(objects), 64):
-            rows = objects[start : start + 64]
-            crops = [crop(arrays.images[int(i)], arrays.targets[int(i)].boxes[int(k)], SIZE) for i, k in rows]
-            classes, colors = network(torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2))
-            for (i, k), label, tint in zip(rows, classes.argmax(1).tolist(), colors.argmax(1).tolist(), strict=True):
-                target = arrays.targets[int(i)]
-                right += label == target.labels[k]
-                painted += target.colors[k] >= 0
-                tinted += tint == target.colors[k]
+        for start in range(0, len(boxes), 64):
+            crops = [crop(arrays.images[i], box, SIZE) for i, box in boxes[start : start + 64]]
+            for kept, out in zip(looked, network(torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2)), strict=True):
+                kept.append(out.numpy())
+    classes, colors, present = (np.concatenate(parts) for parts in looked)
+    n = len(objects)
+    labels = np.array([target.labels[k] for target, (_, k) in zip(targets, objects, strict=True)])
+    tints = np.array([target.colors[k] for target, (_, k) in zip(targets, objects, strict=True)])
+    known = tints >= 0
     return {
-        "objects": len(objects),
-        "class": right / len(objects),
-        "color": tinted / painted if painted else None,
+        "objects": n,
+        "class": float((classes[:n].argmax(1) == labels).mean()),
+        "color": float((colors[:n].argmax(1) == tints)[known].mean()) if known.any() else None,
+        "object": float((present[:n] > 0).mean()),
+        "other": float((present[n:] <= 0).mean()) if len(boxes) > n else None,
     }
 
 

@@ -295,7 +295,7 @@ class DetectorConfig(NetworkConfig):
 class SecondLookConfig(NetworkConfig):
     """The built-in detector's second look at single objects."""
 
-    start: str = setting("Detector whose trunk it starts from: an ONNX file, or builtin.", "builtin")
+    start: str = setting("Detector whose second look, or trunk, it starts from: an ONNX file, or builtin.", "builtin")
     classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
     colors: tuple[str, ...] = setting("Colours to learn.", PAINTSKILLS_COLORS)
     width: float = setting("Multiplies the network's channels: that of the detector.", 0.8, within="(0, inf)")
@@ -304,6 +304,12 @@ class SecondLookConfig(NetworkConfig):
     lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 100)
     max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
     augment: AugmentConfig = setting("How crops are varied.", AugmentConfig())
+    others: float = setting(
+        "Share of the crops that show no object, or not one whole object in the middle: what the detector it starts "
+        "from takes for one, parts of objects, two in one box, and places without any.",
+        0.35,
+        within="[0, 1)",
+    )
     held_out: float = setting("Share of the train scenes kept for calibration.", 0.04, within="[0, 1)")
 
     @property

@@ -53,6 +53,7 @@ PACKAGED = "paintskills_detector.onnx"
 LIKELY = 0.1  # objectness above which a box is worth a second look
 SURE = 0.97  # probability of class and colour above which it needs none
 UNDECIDED = (0.1, 0.6)  # the network's objectness between which it is open whether there is an object
+DOUBTED = (0.1, 0.97)  # averaged objectness between which a second look helps to tell an object from what is none
 SECOND_LOOK = "second_look"
 """Key of the metadata under which a detector's file keeps the ONNX file of its second look, in base 64."""
 SECOND_LOOK_WEIGHT = "second_look_weight"
@@ -200,22 +201,21 @@ class BuiltinDetector:
         return found if self._second_look is None else self._look_again(found, images)
 
     def _look_again(self, found: Sequence[Found], images: Sequence[np.ndarray]) -> list[Found]:
-        """Boxes whose classes and colours are averaged with those of a second look, where they are unsure."""
+        """Boxes that are averaged with a second look, where they are unsure."""
         assert self._second_look is not None
-        chosen = [np.flatnonzero(_unsure(seen, colors=True)) for seen in found]
+        objects = self._second_look.knows_objects
+        chosen = [np.flatnonzero(_unsure(seen, colors=True) | (objects & _open(seen))) for seen in found]
         crops = [
             crop(image, seen.boxes[k], self._second_look.size)
             for seen, image, ks in zip(found, images, chosen, strict=True)
             for k in ks
         ]
-        classes, colors = self._second_look.look(crops)
+        looked = self._second_look.look(crops)
         result, taken = [], 0
         for seen, ks in zip(found, chosen, strict=True):
-            rows = slice(taken, taken + len(ks))
+            rows = looked.rows(taken, taken + len(ks))
             taken += len(ks)
-            result.append(
-                averaged(seen, ks, classes[rows], colors[rows], self._second_look_weight) if len(ks) else seen
-            )
+            result.append(averaged(seen, ks, rows, self._second_look_weight) if len(ks) else seen)
         return result
 
     def _look(self, squares: Sequence[np.ndarray]) -> list[Found]:
@@ -293,6 +293,13 @@ def _unsure(found: Found, *, colors: bool = False) -> np.ndarray:
         doubtful |= found.color_scores.max(axis=1) < SURE
     unsure: np.ndarray = doubtful & (found.objectness >= LIKELY)
     return unsure
+
+
+def _open(found: Found) -> np.ndarray:
+    """Which boxes may or may not be an object, once both sides are averaged: worth a second look, shape (Q,)."""
+    low, high = DOUBTED
+    between: np.ndarray = (found.objectness > low) & (found.objectness < high)
+    return between
 
 
 def _undecided(found: Found) -> bool:

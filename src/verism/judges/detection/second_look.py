@@ -1,4 +1,4 @@
-"""The second look: what a small network says of class and colour when it sees nothing but one object.
+"""The second look: class and colour of one object, and whether it is one, by a network that sees nothing but a box.
 
 A detector sees an object as large as it is in the image. Cut out and brought to one size, small objects show more to
 a network, and the two err on different objects: where the detector is unsure, both are averaged.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ import numpy as np
 from verism.inference import onnx_session
 from verism.judges.detection.decode import Found
 
-__all__ = ["MARGIN", "OUTPUTS", "SecondLook", "averaged", "crop"]
+__all__ = ["MARGIN", "OUTPUTS", "Looked", "SecondLook", "averaged", "crop"]
 
-OUTPUTS = ("classes", "colors")
-"""Outputs of the network, in order."""
+OUTPUTS = ("classes", "colors", "objects")
+"""Outputs of the network, in order. Files of before have no ``objects``."""
 
 MARGIN = 1.2  # side of the square around an object, as a multiple of the longer side of its box
 _LEAST = 8.0  # pixels: shortest side of a square
@@ -50,11 +51,33 @@ def crop(pixels: np.ndarray, box: Sequence[float] | np.ndarray, size: int) -> np
     return np.asarray(Image.fromarray(square).resize((size, size), Image.Resampling.BILINEAR))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Looked:
+    """What a second look makes of N crops.
+
+    Attributes:
+        classes: probability of each class, should it be an object, shape (N, C), float32.
+        colors: probability of each colour, should it have one of them, shape (N, K), float32.
+        objects: probability that the crop shows one object, whole and in its middle, shape (N,), float32; None: the
+            network does not know.
+    """
+
+    classes: np.ndarray
+    colors: np.ndarray
+    objects: np.ndarray | None
+
+    def rows(self, start: int, stop: int) -> Looked:
+        """Those of some of the crops."""
+        chosen = slice(start, stop)
+        objects = None if self.objects is None else self.objects[chosen]
+        return Looked(classes=self.classes[chosen], colors=self.colors[chosen], objects=objects)
+
+
 class SecondLook:
     """A network of ``training.second_look``, run by onnxruntime.
 
-    Public attributes: ``classes`` and ``colors``, those it knows, in its own order, and ``size``, the side of its input
-    in pixels.
+    Public attributes: ``classes`` and ``colors``, those it knows, in its own order; ``size``, the side of its input in
+    pixels; ``knows_objects``, whether it tells objects from what is none.
 
     Args:
         content: its ONNX file.
@@ -69,38 +92,44 @@ class SecondLook:
         self.classes: tuple[str, ...] = tuple(json.loads(meta["classes"]))
         self.colors: tuple[str, ...] = tuple(json.loads(meta["colors"]))
         self.size = int(meta["input_size"])
+        self._outputs = [output.name for output in self._session.get_outputs()]
+        self.knows_objects = OUTPUTS[2] in self._outputs
 
-    def look(self, crops: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities of the classes (N, C) and colours (N, K) of N crops of ``size``, float32."""
+    def look(self, crops: Sequence[np.ndarray]) -> Looked:
+        """Classes, colours and objects of N crops of ``size``."""
         parts = [
-            self._session.run(list(OUTPUTS), {"pixels": np.stack(crops[start : start + self._batch_size])})
-            for start in range(0, len(crops), self._batch_size)
+            dict(zip(self._outputs, self._session.run(self._outputs, {"pixels": np.stack(some)}), strict=True))
+            for some in (crops[start : start + self._batch_size] for start in range(0, len(crops), self._batch_size))
         ]
-        if not parts:
-            return np.zeros((0, len(self.classes)), np.float32), np.zeros((0, len(self.colors)), np.float32)
-        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        empty = {"classes": (0, len(self.classes)), "colors": (0, len(self.colors)), "objects": (0,)}
+        joined = {
+            name: np.concatenate([np.zeros(empty[name], np.float32), *(part[name] for part in parts)])
+            for name in self._outputs
+        }
+        return Looked(classes=joined["classes"], colors=joined["colors"], objects=joined.get("objects"))
 
 
-def averaged(found: Found, looked: np.ndarray, classes: np.ndarray, colors: np.ndarray, weight: float) -> Found:
-    """Boxes with classes and colours that are the average of both looks, the surest first.
+def averaged(found: Found, boxes: np.ndarray, looked: Looked, weight: float) -> Found:
+    """Boxes with objectness, classes and colours that are the average of both looks, the surest first.
 
     Args:
         found: boxes of one image.
-        looked: indices of the boxes that got a second look, shape (N,).
-        classes: probabilities of these by the second look, shape (N, C).
-        colors: probabilities of these by the second look, shape (N, K).
+        boxes: indices of the boxes that got a second look, shape (N,).
+        looked: the second look at these.
         weight: of the second look, in [0, 1].
     """
     class_scores, color_scores = found.class_scores.copy(), found.color_scores.copy()
-    objectness = found.objectness[looked][:, None]
-    before = class_scores[looked] / np.maximum(objectness, 1e-6)
-    class_scores[looked] = _mean(before, classes, weight) * objectness
+    objectness = found.objectness.copy()
+    before = class_scores[boxes] / np.maximum(objectness[boxes][:, None], 1e-6)
+    if looked.objects is not None:
+        objectness[boxes] = _mean(objectness[boxes], looked.objects, weight)
+    class_scores[boxes] = _mean(before, looked.classes, weight) * objectness[boxes][:, None]
     if color_scores.shape[1]:
-        color_scores[looked] = _mean(color_scores[looked], colors, weight)
-    merged = Found(boxes=found.boxes, objectness=found.objectness, class_scores=class_scores, color_scores=color_scores)
+        color_scores[boxes] = _mean(color_scores[boxes], looked.colors, weight)
+    merged = Found(boxes=found.boxes, objectness=objectness, class_scores=class_scores, color_scores=color_scores)
     return merged.take(np.argsort(-merged.scores, kind="stable"))
 
 
 def _mean(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
-    """Average of probabilities, row by row."""
+    """Average of probabilities."""
     return (first * (1 - weight) + second * weight).astype(np.float32)
