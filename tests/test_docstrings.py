@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,30 @@ PACKAGES = (  # those that are held to it
 MODULES = "modules"  # stands for the single modules beside the packages, held to it too
 
 
-def definitions(package: str) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
+@dataclass(frozen=True)
+class Definition:
+    """A public function or class: where it is, its docstring, the section's entries, and the names it should have."""
+
+    where: str
+    doc: str
+    entries: list[str] | None
+    expected: list[str]
+
+
+@cache
+def definitions(package: str) -> list[Definition]:
     paths = SOURCE.glob("*.py") if package == MODULES else (SOURCE / package).rglob("*.py")
-    for path in sorted(paths):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-                yield f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}", node
+    return [
+        Definition(
+            f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}",
+            ast.get_docstring(node) or "",
+            section(node),
+            expected_names(node),
+        )
+        for path in sorted(paths)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
+    ]
 
 
 def expected_names(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
@@ -66,29 +85,29 @@ def section(node: ast.FunctionDef | ast.ClassDef) -> list[str] | None:
 
 @pytest.mark.parametrize("package", [*PACKAGES, MODULES])
 def test_argument_section_names_each_argument_once_on_its_own_line(package):
-    wrong = {}
-    for where, node in definitions(package):
-        entries = section(node)
-        if entries is not None and sorted(entries) != sorted(expected_names(node)):
-            wrong[where] = sorted(set(entries) ^ set(expected_names(node)))
+    wrong = {
+        found.where: sorted(set(found.entries) ^ set(found.expected))
+        for found in definitions(package)
+        if found.entries is not None and sorted(found.entries) != sorted(found.expected)
+    }
     assert not wrong
 
 
 @pytest.mark.parametrize("package", [*PACKAGES, MODULES])
 def test_argument_sections_hold_no_second_argument_on_a_line(package):
     wrong = []
-    for where, node in definitions(package):
-        names = "|".join(map(re.escape, expected_names(node)))
-        if section(node) is not None and names:
+    for found in definitions(package):
+        names = "|".join(map(re.escape, found.expected))
+        if found.entries is not None and names:
             wrong += [
-                f"{where}: {line.strip()}"
-                for line in (ast.get_docstring(node) or "").splitlines()
+                f"{found.where}: {line.strip()}"
+                for line in found.doc.splitlines()
                 if re.match(rf" {{4,}}\S.*[.;] ({names})(, ({names}))*: ", line)
             ]
     assert not wrong
 
 
 def test_sections_are_found_where_they_are():
-    found = {p: sum(section(node) is not None for _, node in definitions(p)) for p in [*PACKAGES, MODULES]}
+    found = {p: sum(one.entries is not None for one in definitions(p)) for p in [*PACKAGES, MODULES]}
     assert min(found.values()) > 10, found
     assert min(found["metrics"], found["statistics"]) > 20, found

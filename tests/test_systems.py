@@ -40,6 +40,7 @@ CALLS = {
     *("signal.SIGHUP", "signal.SIGALRM", "signal.alarm", "shlex.split", "shlex.quote", "os.name", "sys.platform"),
     *("multiprocessing.Process", "multiprocessing.Pool", "tempfile.NamedTemporaryFile", "locale.getpreferredencoding"),
 }
+CALLED = {call.rpartition(".")[2] for call in CALLS}
 METHODS = {"symlink_to", "hardlink_to", "chmod"}
 MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "pty", "msvcrt", "winreg"}
 
@@ -48,7 +49,7 @@ def findings(tree: ast.AST) -> Iterator[str]:
     """What a file does that is not alike on all systems."""
     for node in ast.walk(tree):
         where = getattr(node, "lineno", 0)
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in CALLS:
+        if isinstance(node, ast.Attribute) and node.attr in CALLED and ast.unparse(node) in CALLS:
             yield f"{where}: {ast.unparse(node)}"
         elif isinstance(node, ast.Attribute) and node.attr in METHODS:
             yield f"{where}: {node.attr}"
@@ -59,7 +60,7 @@ def findings(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/tmp"):
             yield f"{where}: a folder of Linux"
         elif isinstance(node, ast.Call):
-            name, keys = ast.unparse(node.func).rpartition(".")[2], {k.arg for k in node.keywords}
+            name, keys = getattr(node.func, "attr", getattr(node.func, "id", "")), {k.arg for k in node.keywords}
             if name == "TemporaryDirectory" and "ignore_cleanup_errors" not in keys:
                 yield f"{where}: a temporary folder whose removal fails where a file of it is open"
             if name == "ProcessPoolExecutor" and "mp_context" not in keys and len(node.args) < 2:

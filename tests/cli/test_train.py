@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from float_arithmetic import in_float32
 
 from verism.cli.main import cli, main
-from verism.training.settings import DetectorConfig, FinetuneConfig, GeneratorConfig, SecondLookConfig
+from verism.training.settings import DetectorConfig, FinetuneConfig, GeneratorConfig, SceneChoice, SecondLookConfig
 
 
 @pytest.fixture
@@ -50,23 +49,26 @@ def result(out: str) -> dict[str, Any]:
     return parsed
 
 
-def test_the_built_in_model_is_trained_exported_and_evaluated(verism, scenes, tmp_path):
-    out = tmp_path / "generator"
-    with in_float32():  # ten times faster where a processor has no instructions for bfloat16
-        code, answer, _ = verism(
-            "train", "generator", "--base", "builtin", "--suite", "paintskills", "--skill", "all", "--fraction", "0.5",
-            "--scenes", scenes, "--out", out, "--steps", 1, "--batch", 2, "--workers", 1, "--evaluate", 3,
-        )  # fmt: skip
-    assert code == 0
-    reported = result(answer)
-    assert reported["name"] == f"builtin:{out / 'model'}"
-    assert (reported["pictures"], reported["fraction"]) == (5, 0.5)  # 3 + 3 + 2 scenes: 2 + 2 + 1
-    assert "mean_accuracy" in answer or "mean" in answer
-    assert json.loads((out / "evaluation" / "manifest.json").read_text())["generator"]["card"]["pictures"] == 5
-    code, answer, err = verism(
-        "run", "paintskills", "--model", reported["name"], "--limit", 3, "--out", tmp_path / "again"
-    )
+def test_generator_options_given_reach_the_settings(verism, scenes, tmp_path, monkeypatch):
+    """The training and evaluation themselves: tests/training/test_generator.py."""
+    from verism.training import generator
+
+    seen = []
+
+    def train_and_export(folders, out, config, *, choice, suite, **_):
+        seen.append((folders, out, config, choice, suite))
+        return {"model": "M", "pictures": 5, "loss": float("nan")}
+
+    monkeypatch.setattr(generator, "train_and_export", train_and_export)
+    words = ("--scenes", scenes, "--out", tmp_path, "--steps", 1, "--batch", 2, "--workers", 1, "--evaluate", 0)
+    code, answer, err = verism("train", "generator", "--fraction", 0.5, "--skill", "all", *words)
     assert code == 0, err
+    assert result(answer) == {"model": "M", "pictures": 5, "loss": None, "name": "builtin:M"}
+    assert "model: builtin:M" in err
+    config = GeneratorConfig(steps=1, batch_size=2, workers=1)
+    assert seen == [((scenes,), tmp_path, config, SceneChoice(fraction=0.5), "paintskills")]
+    verism("train", "generator", "--skill", "count", "--skill", "object", *words)
+    assert seen[1][3] == SceneChoice(skills=("count", "object"))
 
 
 def test_a_model_that_was_trained_on_is_evaluated_beside_the_old_one(tmp_path, monkeypatch):

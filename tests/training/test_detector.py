@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from float_arithmetic import in_float32
@@ -17,11 +19,11 @@ from PIL import Image, ImageDraw
 from safetensors.torch import load_file, save_file
 
 from verism.errors import UsageError
-from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector
+from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, detector_file
 from verism.judges.detection.decode import Found, box_iou
 from verism.training import detector as training
 from verism.training import second_look as looking
-from verism.training._checkpoints import averaged_weights, read_header
+from verism.training._checkpoints import averaged_weights, read_header, read_settings
 from verism.training._onnx_export import read_onnx
 from verism.training._replicas import replica_of
 from verism.training.detector_augmentation import pasted, plain_batch, varied_batch, varied_object
@@ -648,7 +650,8 @@ def test_boxes_do_not_depend_on_the_batch(trained: tuple[Path, SceneArrays, Buil
 
 def test_score_calibration_goes_into_the_file(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):
     out, scenes, detector = trained
-    path = training.export_onnx(out / training.CHECKPOINT, tmp_path / "x.onnx", score_scale=0.5, score_shift=1.0)
+    copied = Path(shutil.copy(out / "detector.onnx", tmp_path / "x.onnx"))
+    path = training.with_calibration(copied, score_scale=0.5, score_shift=1.0)
     before = detector.detect([scenes.images[2]])[0].objectness.max()
     after = BuiltinDetector(path, threads=1).detect([scenes.images[2]])[0].objectness.max()
     expected = 1 / (1 + math.exp(-(0.5 * math.log(before / (1 - before)) + 1)))
@@ -791,14 +794,24 @@ def test_a_file_that_no_training_can_start_from_is_refused(
         train(scenes, tmp_path, steps=1, start=str(tmp_path / "none.onnx"))
 
 
+def scaled(content: bytes, factor: float) -> bytes:
+    """A network's ONNX file with other weights."""
+    model = onnx.load_model_from_string(content)
+    for tensor in model.graph.initializer:
+        if tensor.name.startswith("network."):
+            values = onnx.numpy_helper.to_array(tensor)
+            tensor.CopyFrom(onnx.numpy_helper.from_array((factor * values).astype(values.dtype), tensor.name))
+    return bytes(model.SerializeToString())
+
+
 def test_weights_that_are_kept_are_averaged_with_those_that_were_learnt(
-    trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path
+    trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     out, _, _ = trained
-    torch.manual_seed(1)
+    # The network of this checkpoint has been written once; another export would be the same file.
+    monkeypatch.setattr(training, "write_onnx", lambda path, *_, **__: shutil.copy(out / "detector.onnx", path))
     learnt, _ = read_onnx((out / "detector.onnx").read_bytes())
-    checkpoint = train(shapes(4), tmp_path / "other", steps=2, seed=3)
-    other = training.export_onnx(checkpoint, tmp_path / "other.onnx").read_bytes()
+    other = scaled((out / "detector.onnx").read_bytes(), 3.0)
     path = training.export_onnx(out / training.CHECKPOINT, tmp_path / "both.onnx", kept=(other, 0.25))
     theirs, (mixed, properties) = read_onnx(other)[0], read_onnx(path.read_bytes())
     names = [name for name in learnt if name.startswith("network.")]
@@ -806,10 +819,9 @@ def test_weights_that_are_kept_are_averaged_with_those_that_were_learnt(
     for name in names:
         torch.testing.assert_close(mixed[name], 0.75 * learnt[name] + 0.25 * theirs[name])
     assert json.loads(properties["classes"]) == list(SHAPES)
-    small = train(shapes(4), tmp_path / "small", steps=1, width=0.25)
-    kept = training.export_onnx(small, tmp_path / "small.onnx").read_bytes()
+    built_in = detector_file(None)  # of another width
     with pytest.raises(UsageError, match="of another shape there"):
-        training.export_onnx(out / training.CHECKPOINT, tmp_path / "wrong.onnx", kept=(kept, 0.5))
+        training.export_onnx(out / training.CHECKPOINT, tmp_path / "wrong.onnx", kept=(built_in, 0.5))
 
 
 def test_a_second_look_becomes_part_of_the_file(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):
@@ -821,7 +833,8 @@ def test_a_second_look_becomes_part_of_the_file(trained: tuple[Path, SceneArrays
     assert [line["event"] for line in lines[-2:]] == ["validate", "end"]
     assert lines[-2]["objects"] == sum(len(t.labels) for t in scenes.targets)
     look = looking.export_onnx(checkpoint, tmp_path / "look.onnx").read_bytes()
-    path = training.export_onnx(out / training.CHECKPOINT, tmp_path / "both.onnx", second_look=look)
+    copied = Path(shutil.copy(out / "detector.onnx", tmp_path / "both.onnx"))
+    path = training.with_calibration(copied, score_scale=1.0, score_shift=0.0, second_look=look)
     both = BuiltinDetector(path, threads=1)
     assert both.name != detector.name
     assert both._second_look is not None
@@ -905,4 +918,4 @@ def test_the_checkpoint_of_another_training_is_refused(tmp_path):
     for kind in ({}, {"kind": "verism painter"}, {"kind": "verism detector"}):
         save_file({"average.a": torch.zeros(1)}, path, metadata=header | kind)
         with pytest.raises(UsageError, match="not a checkpoint of detector training"):
-            training._read_settings(path)
+            read_settings(path, "detector", training._Settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,11 +16,11 @@ from verism.cli.main import cli
 from verism.errors import UsageError
 from verism.judges.detection.builtin import detector_file
 from verism.judges.embedding.builtin import BuiltinEmbedder
-from verism.judges.embedding.embedder_files import IMAGES, TEXTS, ImageTower, TextTower
+from verism.judges.embedding.embedder_files import IMAGES, ImageTower, TextTower
 from verism.records import AnswerNeed, LoadedImage, frame
 from verism.training import embedder as training
 from verism.training import embedder_examples
-from verism.training._checkpoints import averaged_weights
+from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._onnx_export import read_onnx
 from verism.training.embedder import TextBatch, head_targets, mirrored, split_examples, varied_pixels
 from verism.training.embedder_evaluation import answered, evaluate, retrieval_texts
@@ -46,7 +47,7 @@ from verism.training.embedder_texts import (
     vocabulary,
     worded,
 )
-from verism.training.settings import PAINTSKILLS_CLASSES, EmbedderConfig
+from verism.training.settings import EMBEDDER_RENDERING, PAINTSKILLS_CLASSES, EmbedderConfig
 
 RED_CAR, BLUE_BUS = Thing(label="car", color="red"), Thing(label="bus", color="blue")
 DOG, CAT = Thing(label="dog"), Thing(label="bird")
@@ -241,13 +242,13 @@ def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = EmbedderConfig(
         steps=3, batch_size=16, size=64, width=32, dim=16, workers=1, fixed_trunk=0.4, kept_maps=0.2, held_out=0.2
     )
-    result = training.train_and_export([folder], out, config, rendering=training.Rendering(test=0))
+    result = training.train_and_export([folder], out, config, rendering=replace(EMBEDDER_RENDERING, test=0))
     assert result["bytes"][IMAGES] < 10_000_000
     return out
 
 
 def test_files_say_what_the_network_says(trained: Path):
-    settings, _ = training._read_settings(trained / training.CHECKPOINT)
+    settings, _ = read_settings(trained / training.CHECKPOINT, "embedder", training._Settings)
     network = EmbedderNetwork(settings.shape())
     network.load_state_dict(averaged_weights(trained / training.CHECKPOINT))
     network.eval()
@@ -369,13 +370,27 @@ def test_answers_are_counted_by_kind():
     assert result["present"]["n_no"] == 2
 
 
-def test_command_trains_and_exports(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    words = ["train", "embedder", "--examples", folder, "--test", "0", "--steps", "1", "--batch", "16", "--width", "16"]
+def test_command_trains_and_prints_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The training itself is that of ``trained``; here, that the command's words reach it and its numbers come out."""
+    asked: list[Any] = []
+
+    def train_and_export(*args: Any, **options: Any) -> dict[str, Any]:
+        options["say"]("at work")
+        asked.extend([*args, options["rendering"], options["export_only"]])
+        return {"r_precision": 0.5, "scenes": float("nan")}
+
+    monkeypatch.setattr(training, "train_and_export", train_and_export)
+    words = ["train", "embedder", "--examples", "a", "--examples", "b", "--test", "0", "--steps", "1", "--batch", "16"]
     with pytest.raises(SystemExit) as ended:
-        cli([str(word) for word in [*words, "--workers", "1", "--out", tmp_path / "out"]])
+        cli([*words, "--width", "16", "--workers", "1", "--fresh", "--out", str(tmp_path)])
     assert ended.value.code == 0
-    assert set(json.loads(capsys.readouterr().out)["bytes"]) == {IMAGES, TEXTS}
-    assert (tmp_path / "out" / "evaluation.json").is_file()
+    config = EmbedderConfig(steps=1, batch_size=16, width=16, workers=1, resume=False)
+    assert asked == [(Path("a"), Path("b")), tmp_path, config, replace(EMBEDDER_RENDERING, test=0), False]
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {"r_precision": 0.5, "scenes": None}
+    assert "at work" in shown.err
 
 
 def test_full_claims_name_everything_worn():

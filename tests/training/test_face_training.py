@@ -195,13 +195,12 @@ def test_an_estimator_is_trained_exported_and_measured(folder, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
     from verism.judges.skin_tone.builtin import BuiltinTones
-    from verism.training.face_examples import FaceRendering
-    from verism.training.settings import SkinToneConfig
+    from verism.training.settings import FACE_RENDERING, SkinToneConfig
     from verism.training.skin_tone import FILE, train_and_export
 
     config = SkinToneConfig(steps=2, width=0.2, face=32, scene=16, batch_size=4, workers=1, held_out=0.4)
     lines: list[str] = []
-    result = train_and_export([folder], tmp_path, config, rendering=FaceRendering(test=0), say=lines.append)
+    result = train_and_export([folder], tmp_path, config, rendering=replace(FACE_RENDERING, test=0), say=lines.append)
     assert json.loads(lines[0])["event"] == "start"
     assert result["held_out"]["faces"] > 0
     tones = BuiltinTones(tmp_path / FILE)
@@ -211,4 +210,4 @@ def test_an_estimator_is_trained_exported_and_measured(folder, tmp_path):
     assert chances.shape == (1, 10)
     assert chances.sum() == pytest.approx(1, abs=1e-5)
     with pytest.raises(UsageError, match="multiple of 16"):
-        train_and_export([folder], tmp_path, replace(config, face=40), rendering=FaceRendering(test=0))
+        train_and_export([folder], tmp_path, replace(config, face=40), rendering=replace(FACE_RENDERING, test=0))

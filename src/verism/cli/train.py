@@ -14,6 +14,8 @@ from verism.cli.common import put_scores
 from verism.errors import UsageError
 from verism.terminal import SEED, Failures, Group, PathType, put_json, say, without_nan
 from verism.training.settings import (
+    EMBEDDER_RENDERING,
+    FACE_RENDERING,
     TRAIN_SUITE,
     DetectorConfig,
     EmbedderConfig,
@@ -21,6 +23,7 @@ from verism.training.settings import (
     FinetuneConfig,
     GeneratorConfig,
     Interval,
+    Rendering,
     SceneChoice,
     SecondLookConfig,
     SkinToneConfig,
@@ -205,46 +208,59 @@ def train_detector(
     put_json(without_nan(result))
 
 
+def _rendered_options(label: str, config: type, rendering: Rendering, *, out: str) -> Callable[[F], F]:
+    """Options of a training whose examples can be rendered.
+
+    Args:
+        label: of the settings in the help.
+        config: settings class.
+        rendering: how many images are rendered by default.
+        out: help of ``--out``.
+    """
+    options: tuple[Callable[[Any], Any], ...] = (
+        click.option(
+            "--examples", "folders", multiple=True, type=PathType(),
+            help="Examples of an earlier call (its OUT/examples).  [default: render some into OUT/examples]",
+        ),
+        click.option(
+            "--render", "n_examples", type=click.IntRange(1), default=rendering.count, show_default=True,
+            help="Without --examples: number of images to render.",
+        ),
+        click.option(
+            "--test", "n_test", type=click.IntRange(0), default=rendering.test, show_default=True,
+            help="Test images to render with another seed; 0: none.",
+        ),
+        click.option("--out", required=True, type=PathType(), help=out),
+        _setting_options({label: config}),
+        click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint."),
+        click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is."),
+    )  # fmt: skip
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _train_on_rendered(training: Callable[..., dict[str, Any]], kind: type, options: dict[str, Any]) -> None:
+    """Call a ``RenderedTraining`` as the options of ``_rendered_options`` say, and print what it measured."""
+    folders, out, export_only = (options.pop(name) for name in ("folders", "out", "export_only"))
+    rendering = Rendering(count=options.pop("n_examples"), test=options.pop("n_test"))
+    config = kind(resume=not options.pop("fresh"), **_given(kind, options))
+    result = training(folders, out, config, rendering=rendering, export_only=export_only, say=say)
+    put_json(without_nan(result))
+
+
 @train.command("embedder")
-@click.option(
-    "--examples",
-    "folders",
-    multiple=True,
-    type=PathType(),
-    help="Examples of an earlier call (its OUT/examples).  [default: render some into OUT/examples]",
+@_rendered_options(
+    "embedder",
+    EmbedderConfig,
+    EMBEDDER_RENDERING,
+    out="Output folder: checkpoint, log, the two ONNX files, evaluation.",
 )
-@click.option(
-    "--render",
-    "n_examples",
-    type=click.IntRange(1),
-    default=12_000,
-    show_default=True,
-    help="Without --examples: number of images to render.",
-)
-@click.option(
-    "--test",
-    "n_test",
-    type=click.IntRange(0),
-    default=1_500,
-    show_default=True,
-    help="Test images to render with another seed; 0: none.",
-)
-@click.option(
-    "--out", required=True, type=PathType(), help="Output folder: checkpoint, log, the two ONNX files, evaluation."
-)
-@_setting_options({"embedder": EmbedderConfig})
-@click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint.")
-@click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
-def train_embedder(
-    folders: tuple[Path, ...],
-    out: Path,
-    *,
-    n_examples: int,
-    n_test: int,
-    fresh: bool,
-    export_only: bool,
-    **options: Any,
-) -> None:
+def train_embedder(**options: Any) -> None:
     """Train a small image-text model on rendered scenes and dressed people, and export it to ONNX. Resumes.
 
     \b
@@ -253,53 +269,16 @@ def train_embedder(
     verism run gender_presentation --model people:wears=skirt:0.4/0.0 --clip builtin:embedder --out runs/gep
     verism run social_bias --model people:wears=tie:0.0/0.3,shirt:0.8 --vqa builtin:embedder --out runs/bias
     """
-    from verism.training.embedder import Rendering, train_and_export
+    from verism.training.embedder import train_and_export
 
-    config = EmbedderConfig(**_given(EmbedderConfig, options), resume=not fresh)
-    rendering = Rendering(count=n_examples, test=n_test)
-    result = train_and_export(folders, out, config, rendering=rendering, export_only=export_only, say=say)
-    put_json(without_nan(result))
-
-
-_FACE_OPTIONS = (
-    click.option(
-        "--examples", "folders", multiple=True, type=PathType(),
-        help="Examples of an earlier call (its OUT/examples).  [default: render some into OUT/examples]",
-    ),
-    click.option(
-        "--render", "n_examples", type=click.IntRange(1), default=3_000, show_default=True,
-        help="Without --examples: number of images to render.",
-    ),
-    click.option(
-        "--test", "n_test", type=click.IntRange(0), default=1_000, show_default=True,
-        help="Test images to render with another seed; 0: none.",
-    ),
-    click.option("--out", required=True, type=PathType(), help="Checkpoint, log, the ONNX file, evaluation."),
-    click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint."),
-    click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is."),
-)  # fmt: skip
-
-
-def _face_options(command: F) -> F:
-    """Options of what learns from rendered faces."""
-    for option in reversed(_FACE_OPTIONS):
-        command = option(command)
-    return command
+    _train_on_rendered(train_and_export, EmbedderConfig, options)
 
 
 @train.command("faces")
-@_face_options
-@_setting_options({"faces": FacesConfig})
-def train_faces(
-    folders: tuple[Path, ...],
-    out: Path,
-    *,
-    n_examples: int,
-    n_test: int,
-    fresh: bool,
-    export_only: bool,
-    **options: Any,
-) -> None:
+@_rendered_options(
+    "faces", FacesConfig, FACE_RENDERING, out="Output folder: checkpoint, log, face_finder.onnx, evaluation."
+)
+def train_faces(**options: Any) -> None:
     """Train a small face finder on rendered people of all skin tones, and export it to ONNX. Resumes.
 
     \b
@@ -307,28 +286,17 @@ def train_faces(
     verism train skin-tone --examples faces/examples --minutes 15 --out tones
     verism run social_bias --images DIR --skin-tone builtin:faces/face_finder.onnx --out runs/mine
     """
-    from verism.training.face_examples import FaceRendering
     from verism.training.faces import train_and_export
 
-    config = FacesConfig(**_given(FacesConfig, options), resume=not fresh)
-    rendering = FaceRendering(count=n_examples, test=n_test)
-    result = train_and_export(folders, out, config, rendering=rendering, export_only=export_only, say=say)
-    put_json(without_nan(result))
+    _train_on_rendered(train_and_export, FacesConfig, options)
 
 
 @train.command("skin-tone")
-@_face_options
-@_setting_options({"skin-tone": SkinToneConfig})
-def train_skin_tone(
-    folders: tuple[Path, ...],
-    out: Path,
-    *,
-    n_examples: int,
-    n_test: int,
-    fresh: bool,
-    export_only: bool,
-    **options: Any,
-) -> None:
+@_rendered_options(
+    "skin-tone", SkinToneConfig, FACE_RENDERING,
+    out="Output folder: checkpoint, log, skin_tone_estimator.onnx, evaluation.",
+)  # fmt: skip
+def train_skin_tone(**options: Any) -> None:
     """Train a small estimator of skin tone on rendered faces in varied light, and export it to ONNX. Resumes.
 
     \b
@@ -336,13 +304,9 @@ def train_skin_tone(
     verism train skin-tone --examples faces/examples --minutes 15 --out tones
     verism run social_bias --images DIR --skin-tone builtin:estimator=tones/skin_tone_estimator.onnx --out runs/mine
     """
-    from verism.training.face_examples import FaceRendering
     from verism.training.skin_tone import train_and_export
 
-    config = SkinToneConfig(**_given(SkinToneConfig, options), resume=not fresh)
-    rendering = FaceRendering(count=n_examples, test=n_test)
-    result = train_and_export(folders, out, config, rendering=rendering, export_only=export_only, say=say)
-    put_json(without_nan(result))
+    _train_on_rendered(train_and_export, SkinToneConfig, options)
 
 
 @train.command("generator")

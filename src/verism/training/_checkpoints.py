@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from verism.errors import UsageError, require
 from verism.files import whole_file
@@ -14,7 +14,18 @@ from verism.files import whole_file
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Header", "TrainingState", "average_towards", "averaged_weights", "load_state", "read_header", "save_state"]
+__all__ = [
+    "Header",
+    "TrainingState",
+    "average_towards",
+    "averaged_weights",
+    "load_state",
+    "read_header",
+    "read_settings",
+    "save_state",
+]
+
+S = TypeVar("S")
 
 _OLD_PREFIX = "network."  # of the weights in checkpoints of detectors and generators up to version 0.1
 _OPTIMIZER_KEYS = ("step", "exp_avg", "exp_avg_sq")
@@ -121,6 +132,25 @@ def read_header(path: Path, kind: str) -> Header:
         elapsed_s=float(header["elapsed_s"] if "elapsed_s" in header else header["seconds"]),
         scaler=json.loads(header.get("scaler", "{}")),
     )
+
+
+def read_settings(path: Path, kind: str, settings: type[S]) -> tuple[S, Header]:
+    """Settings of a checkpoint as an object of their class, with the header.
+
+    Args:
+        path: the checkpoint.
+        kind: what must have been trained, see ``TrainingState``.
+        settings: a dataclass of what a training that goes on must share.
+
+    Raises:
+        UsageError: as of ``read_header``, or the settings are not those of this class.
+    """
+    header = read_header(path, kind)
+    raw = {name: tuple(v) if isinstance(v, list) else v for name, v in header.settings.items()}
+    try:
+        return settings(**raw), header
+    except TypeError:
+        raise UsageError(f"{path} is not a checkpoint of {kind} training") from None
 
 
 def load_state(path: Path, state: TrainingState, settings: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
@@ -108,19 +109,24 @@ def read_onnx(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     return weights, {each.key: each.value for each in model.metadata_props}
 
 
-def with_properties(path: Path, properties: Mapping[str, str]) -> Path:
+def with_properties(
+    path: Path, properties: Mapping[str, str] | None = None, *, card: Mapping[str, Any] | None = None
+) -> Path:
     """Write other metadata into a file of ``write_onnx``; the network stays as it is.
 
     Args:
         path: the file.
         properties: metadata by name; names that the file has already are given these values.
+        card: what its card says from now on besides what it says already, JSON-serialisable; null for NaN.
 
     Returns:
         ``path``.
     """
     onnx = require("onnx", extra="train", purpose="writing a network as ONNX")
     proto = onnx.load_model_from_string(path.read_bytes())
-    known = {entry.key: entry.value for entry in proto.metadata_props} | dict(properties)
+    known = {entry.key: entry.value for entry in proto.metadata_props} | dict(properties or {})
+    if card:
+        known["card"] = json.dumps(json.loads(known["card"]) | json.loads(json.dumps(card).replace("NaN", "null")))
     del proto.metadata_props[:]
     for key, value in known.items():
         proto.metadata_props.add(key=key, value=value)

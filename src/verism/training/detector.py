@@ -28,8 +28,8 @@ from verism.judges.detection.builtin import (
 )
 from verism.judges.detection.decode import Found, decode
 from verism.training import second_look
-from verism.training._checkpoints import Header, averaged_weights, read_header
-from verism.training._onnx_export import OnnxInterface, averaged_with, read_onnx, write_onnx
+from verism.training._checkpoints import averaged_weights, read_settings
+from verism.training._onnx_export import OnnxInterface, averaged_with, read_onnx, with_properties, write_onnx
 from verism.training._replicas import NetworkLearner, averaged_network, channels_last
 from verism.training.detector_evaluation import (
     calibrate_threshold,
@@ -44,7 +44,7 @@ from verism.training.settings import DetectorConfig, SecondLookConfig
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CHECKPOINT", "LOG", "export_onnx", "train_and_export", "train_detector"]
+__all__ = ["CHECKPOINT", "LOG", "export_onnx", "train_and_export", "train_detector", "with_calibration"]
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
@@ -203,21 +203,6 @@ def _measured(network: Any, arrays: SceneArrays, config: DetectorConfig) -> dict
     return {key: result[key] for key in keys}
 
 
-def _read_settings(path: Path) -> tuple[_Settings, Header]:
-    """Settings and header of a checkpoint.
-
-    Raises:
-        UsageError: there is none, or it is not one of a detector.
-    """
-    header = read_header(path, "detector")
-    raw = header.settings
-    try:
-        settings = _Settings(**{**raw, "classes": tuple(raw["classes"]), "colors": tuple(raw["colors"])})
-    except (KeyError, TypeError):
-        raise UsageError(f"{path} is not a checkpoint of detector training") from None
-    return settings, header
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # Export
 # --------------------------------------------------------------------------------------------------------------------
@@ -227,23 +212,15 @@ def export_onnx(
     metadata: Mapping[str, Any] | None = None,
     *,
     threshold: float = 0.5,
-    score_scale: float = 1.0,
-    score_shift: float = 0.0,
-    second_look: bytes | None = None,
-    second_look_weight: float = 0.5,
     kept: tuple[bytes, float] | None = None,
 ) -> Path:
-    """Write the averaged weights of a checkpoint as the file that ``BuiltinDetector`` runs.
+    """Write the averaged weights of a checkpoint as the file that ``BuiltinDetector`` runs, uncalibrated.
 
     Args:
         checkpoint: checkpoint of ``train_detector``.
         path: the ONNX file.
         metadata: the card: anything JSON-serialisable worth knowing about the training.
         threshold: score threshold, in [0, 1], see ``calibrate_threshold``.
-        score_scale: factor of the objectness logits, see ``fit_score_calibration``.
-        score_shift: offset of the objectness logits, see ``fit_score_calibration``.
-        second_look: ONNX file of the second look, see ``second_look.export_onnx``; None: there is none.
-        second_look_weight: its weight in the average, in [0, 1].
         kept: a detector's ONNX file, of the same classes and colours, and the share that its weights get; None: none.
 
     Returns:
@@ -255,7 +232,7 @@ def export_onnx(
     torch = require("torch", extra="train", purpose=_PURPOSE)
     from verism.training.detector_network import DetectorNetwork, Exported
 
-    settings, header = _read_settings(checkpoint)
+    settings, header = read_settings(checkpoint, "detector", _Settings)
     network = DetectorNetwork(len(settings.classes), len(settings.colors), width=settings.width)
     network.load_state_dict(averaged_weights(checkpoint))
     model = Exported(network).eval()
@@ -267,15 +244,10 @@ def export_onnx(
         "colors": json.dumps(settings.colors),
         "input_size": str(settings.size),
         "threshold": str(threshold),
-        "score_scale": str(score_scale),
-        "score_shift": str(score_shift),
+        "score_scale": "1.0",
+        "score_shift": "0.0",
         "card": json.dumps(card),
     }
-    if second_look is not None:
-        properties |= {
-            SECOND_LOOK: base64.b64encode(second_look).decode(),
-            SECOND_LOOK_WEIGHT: str(second_look_weight),
-        }
     interface = OnnxInterface(inputs=("pixels",), outputs=OUTPUTS, shapes={"pixels": {0: batch}})
     write_onnx(path, model, (example,), interface, properties)
     if kept is not None:
@@ -284,6 +256,27 @@ def export_onnx(
         except ValueError as err:
             raise UsageError(f"weights can be kept of a detector of the same classes and width alone: {err}") from err
     return path
+
+
+def with_calibration(
+    path: Path, *, score_scale: float, score_shift: float, second_look: bytes | None = None, weight: float = 0.5
+) -> Path:
+    """Write into a file of ``export_onnx`` what its scores are made of besides the network's maps.
+
+    Args:
+        path: the file.
+        score_scale: factor of the objectness logits, see ``fit_score_calibration``.
+        score_shift: offset of the objectness logits, see ``fit_score_calibration``.
+        second_look: ONNX file of the second look, see ``second_look.export_onnx``; None: there is none.
+        weight: that of the second look in the average, in [0, 1].
+
+    Returns:
+        ``path``.
+    """
+    properties = {"score_scale": str(score_scale), "score_shift": str(score_shift)}
+    if second_look is not None:
+        properties |= {SECOND_LOOK: base64.b64encode(second_look).decode(), SECOND_LOOK_WEIGHT: str(weight)}
+    return with_properties(path, properties)
 
 
 def finish(
@@ -310,14 +303,12 @@ def finish(
         What was measured, by ``held_out`` and ``val``, with score scale, score shift and threshold.
     """
     path = out / "detector.onnx"
-    checkpoint = out / CHECKPOINT
     look = None
     if (out / second_look.CHECKPOINT).is_file():
         look = second_look.export_onnx(out / second_look.CHECKPOINT, out / "second_look.onnx").read_bytes()
-    export_onnx(checkpoint, path, kept=kept)
+    export_onnx(out / CHECKPOINT, path, kept=kept)
     scale, shift = fit_score_calibration(detect_all(BuiltinDetector(path, threads=threads), held_out), held_out)
-    calibrated: dict[str, Any] = {"score_scale": scale, "score_shift": shift, "second_look": look, "kept": kept}
-    export_onnx(checkpoint, path, **calibrated)
+    with_calibration(path, score_scale=scale, score_shift=shift, second_look=look)
     detector = BuiltinDetector(path, threads=threads)
     found = detect_all(detector, held_out)
     threshold = calibrate_threshold(found, held_out)
@@ -333,9 +324,8 @@ def finish(
             if name == "val":
                 result[name]["pictures_per_s"] = round(len(arrays) / (time.monotonic() - started), 1)
     keys = ("pictures", "exact_set", "exact_count", "single_class", "color", "ap50")
-    card = {name: {k: result[name][k] for k in keys} for name in ("held_out", "val") if name in result}
-    card = json.loads(json.dumps(card).replace("NaN", "null"))
-    export_onnx(checkpoint, path, card, threshold=threshold, **calibrated)
+    card: dict[str, Any] = {name: {k: result[name][k] for k in keys} for name in ("held_out", "val") if name in result}
+    with_properties(path, {"threshold": str(threshold)}, card=card)
     text = json.dumps(result, indent=1).replace("NaN", "null")
     write_whole(out / "evaluation.json", text)
     return result
@@ -374,7 +364,7 @@ def train_and_export(
         UsageError: nothing to learn from, or neither steps nor minutes.
     """
     if export_only and isinstance(config, DetectorConfig):
-        trained, _ = _read_settings(out / CHECKPOINT)
+        trained, _ = read_settings(out / CHECKPOINT, "detector", _Settings)
         config = replace(config, classes=trained.classes, colors=trained.colors)
     if generated:
         from verism.training.generated_scenes import generate_train_scenes

@@ -22,13 +22,14 @@ from verism.files import write_whole
 from verism.judges.detection.builtin import detector_file, letterbox
 from verism.judges.embedding.embedder_files import IMAGES, OUTPUTS, TEXTS, ImageTower, TextTower
 from verism.judges.embedding.vocabulary import LONGEST, Vocabulary
-from verism.training._checkpoints import Header, averaged_weights, read_header
-from verism.training._onnx_export import OnnxInterface, read_onnx, write_onnx
+from verism.training._checkpoints import averaged_weights, read_settings
+from verism.training._onnx_export import OnnxInterface, read_onnx, with_properties, write_onnx
 from verism.training._replicas import NetworkLearner, averaged_network
 from verism.training.embedder_examples import COLORS, GARMENTS, Examples, Facts, load_examples, render_examples
 from verism.training.embedder_texts import Claim, fit_of, spoilt, true_claim, vocabulary, worded
 from verism.training.loop import Hooks, Log, fit, log_to
-from verism.training.settings import PAINTSKILLS_CLASSES, EmbedderConfig
+from verism.training.rendered_training import RenderedTraining
+from verism.training.settings import EMBEDDER_RENDERING, PAINTSKILLS_CLASSES, EmbedderConfig
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CHECKPOINT",
     "LOG",
-    "Rendering",
     "TextBatch",
     "export_onnx",
     "finish",
@@ -439,24 +439,10 @@ def train_embedder(
     return out / CHECKPOINT
 
 
-def _read_settings(path: Path) -> tuple[_Settings, Header]:
-    """Settings and header of a checkpoint.
-
-    Raises:
-        UsageError: there is none, or it is not one of an embedder.
-    """
-    header = read_header(path, "embedder")
-    try:
-        raw: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in header.settings.items()}
-        return _Settings(**raw), header
-    except TypeError:
-        raise UsageError(f"{path} is not a checkpoint of embedder training") from None
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # Export
 # --------------------------------------------------------------------------------------------------------------------
-def export_onnx(checkpoint: Path, out: Path, card: Mapping[str, Any] | None = None) -> tuple[Path, Path]:
+def export_onnx(checkpoint: Path, out: Path) -> tuple[Path, Path]:
     """Write the averaged weights of a checkpoint as the files that the built-in judges run.
 
     Weights are kept in 16 bits; computing is done in 32.
@@ -464,7 +450,6 @@ def export_onnx(checkpoint: Path, out: Path, card: Mapping[str, Any] | None = No
     Args:
         checkpoint: checkpoint of ``train_embedder``.
         out: folder for ``embedder_images.onnx`` and ``embedder_texts.onnx``.
-        card: anything JSON-serialisable worth knowing about the training.
 
     Returns:
         Both files.
@@ -476,12 +461,12 @@ def export_onnx(checkpoint: Path, out: Path, card: Mapping[str, Any] | None = No
     from verism.training.embedder_network import EmbedderNetwork, ExportedImages, ExportedTexts
     from verism.training.embedder_texts import content_words
 
-    settings, header = _read_settings(checkpoint)
+    settings, header = read_settings(checkpoint, "embedder", _Settings)
     network = EmbedderNetwork(settings.shape())
     network.load_state_dict(averaged_weights(checkpoint))
     network.eval()
     batch = torch.export.Dim("batch", min=1, max=4096)
-    about = json.dumps({"steps": header.step, "trained_s": round(header.elapsed_s), **(card or {})})
+    about = json.dumps({"steps": header.step, "trained_s": round(header.elapsed_s)})
     heads = {"size": settings.size, "classes": settings.classes, "colors": COLORS, "places": settings.places,
              "garments": settings.garments}  # fmt: skip
     words = {"words": settings.words, "content": sorted(content_words())}
@@ -539,81 +524,24 @@ def finish(out: Path, test: Examples | None, *, threads: int | None = None) -> d
     """
     from verism.training.embedder_evaluation import balanced
 
-    export_onnx(out / CHECKPOINT, out)
+    files = export_onnx(out / CHECKPOINT, out)
     result: dict[str, Any] = {}
     if test is not None:
         result = measure(out, test, threads=threads)
         names = ("r_precision", "pool", "scenes", "auc_cosine_lowest", "auc_cosine_mean")
         card = {"test": {k: result[k] for k in names if k in result}, "balanced": balanced(result["questions"])}
-        export_onnx(out / CHECKPOINT, out, card)
-    result["bytes"] = {name: (out / name).stat().st_size for name in (IMAGES, TEXTS)}
+        for path in files:
+            with_properties(path, card=card)
+    result["bytes"] = {path.name: path.stat().st_size for path in files}
     write_whole(out / "evaluation.json", json.dumps(result, indent=1).replace("NaN", "null"))
     return result
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rendering:
-    """What is rendered for a training that was given no examples.
-
-    Attributes:
-        count: images to learn from.
-        test: images to measure on, of a seed of their own; 0: none.
-    """
-
-    count: int = 12_000
-    test: int = 1_500
-
-
-_TEST_SEED = 900_001  # added to the seed of the training: test images share nothing with those that are learnt from
-
-
-def train_and_export(
-    folders: Sequence[Path],
-    out: Path,
-    config: EmbedderConfig,
-    *,
-    rendering: Rendering = Rendering(),
-    export_only: bool = False,
-    say: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Render examples, train, export to ``out``, and measure on examples of another seed.
-
-    Args:
-        folders: examples that are rendered already (or still being rendered); none: they are rendered into
-            ``out/examples``.
-        out: folder of the training, made if missing.
-        config: the settings.
-        rendering: how many images are rendered.
-        export_only: export and measure the checkpoint of ``out`` as it is.
-        say: receives progress, a line at a time.
-
-    Returns:
-        What ``finish`` measured, also in ``out/evaluation.json``.
-
-    Raises:
-        UsageError: nothing to learn from, or neither steps nor minutes.
-    """
-    import os
-
-    if not export_only:
-        config.check_length()
-    processes = config.workers or os.cpu_count() or 1
-
-    def render(name: str, count: int, seed: int) -> Path:
-        return render_examples(
-            out / name, count, seed=seed, processes=processes, on_chunk=lambda n: say(f"{name}: {n:,} of {count:,}")
-        )
-
-    def progress(line: Mapping[str, Any]) -> None:
-        say(json.dumps({k: v for k, v in line.items() if k not in ("settings", "garments")}))
-
-    if not export_only:
-        chosen = list(folders) or [render("examples", rendering.count, config.seed + 1)]
-        train_embedder(
-            load_examples(chosen), config, out=out, log=progress,
-            refresh=(lambda: load_examples(chosen)) if folders else None,
-        )  # fmt: skip
-    test = None
-    if rendering.test:
-        test = load_examples([render("test", rendering.test, config.seed + _TEST_SEED)])
-    return finish(out, test, threads=config.workers)
+train_and_export = RenderedTraining[Examples, EmbedderConfig](
+    render=render_examples,
+    load=load_examples,
+    train=train_embedder,
+    finish=lambda out, _, test, config: finish(out, test, threads=config.workers),
+    rendering=EMBEDDER_RENDERING,
+)
+"""The whole way from images to the measured files of both towers."""

@@ -25,14 +25,11 @@ __all__ = [
     "CHUNK",
     "KINDS",
     "SIZE",
-    "TEST_SEED",
     "FaceExamples",
     "FaceFacts",
-    "FaceRendering",
     "ImageFacts",
     "Kind",
     "load_faces",
-    "load_or_render",
     "render_faces",
 ]
 
@@ -269,58 +266,6 @@ class FaceExamples:
             skills=[known.kind for known in self.facts],
             splits=["train"] * len(self),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FaceRendering:
-    """What is rendered for a training that was given no examples.
-
-    Attributes:
-        count: images to learn from.
-        test: images to measure on, of a seed of their own; 0: none.
-    """
-
-    count: int = 3_000
-    test: int = 1_000
-
-
-TEST_SEED = 900_001  # added to the seed of the training: test images share nothing with those that are learnt from
-
-
-def load_or_render(
-    folders: Sequence[Path],
-    out: Path,
-    rendering: FaceRendering,
-    *,
-    seed: int,
-    processes: int | None,
-    say: Callable[[str], None],
-) -> tuple[Callable[[], FaceExamples], Callable[[], FaceExamples | None]]:
-    """What gives the examples of a training, and those to measure on; they are rendered if need be.
-
-    Args:
-        folders: examples that are rendered already (or still being rendered); none: they are rendered into
-            ``out/examples`` at once.
-        out: folder of the training.
-        rendering: how many images are rendered; those to measure on go into ``out/test`` when they are asked for.
-        seed: of the training.
-        processes: that render at a time; None: one per core.
-        say: receives progress, a line at a time.
-    """
-    import os
-
-    def render(name: str, count: int, image_seed: int) -> Path:
-        return render_faces(
-            out / name, count, seed=image_seed, processes=processes or os.cpu_count() or 1,
-            on_chunk=lambda n: say(f"{name}: {n:,} of {count:,}"),
-        )  # fmt: skip
-
-    chosen = list(folders) or [render("examples", rendering.count, seed + 1)]
-
-    def test() -> FaceExamples | None:
-        return load_faces([render("test", rendering.test, seed + TEST_SEED)]) if rendering.test else None
-
-    return lambda: load_faces(chosen), test
 
 
 def load_faces(folders: Sequence[Path]) -> FaceExamples:

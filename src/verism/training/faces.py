@@ -7,7 +7,7 @@ on held-out images, and measures the exported file on images of a seed that noth
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from verism.judges.skin_tone.builtin import FINDER, BuiltinFaces
 from verism.training._onnx_export import with_properties
 from verism.training.detector import CHECKPOINT, export_onnx, train_detector
 from verism.training.face_evaluation import evaluate_finder, search, threshold_for
-from verism.training.face_examples import FaceExamples, FaceRendering, load_or_render
-from verism.training.scene_arrays import held_out_of, split_held_out
-from verism.training.settings import FacesConfig
+from verism.training.face_examples import FaceExamples, load_faces, render_faces
+from verism.training.loop import Log
+from verism.training.rendered_training import RenderedTraining
+from verism.training.scene_arrays import SceneArrays, held_out_of, split_held_out
+from verism.training.settings import FACE_RENDERING, FacesConfig
 
-__all__ = ["FALSE_PER_IMAGE", "finish", "train_and_export"]
+__all__ = ["FALSE_PER_IMAGE", "finish", "train_and_export", "train_faces"]
 
 FALSE_PER_IMAGE = 0.01
 """False boxes per image that a second, stricter threshold allows on held-out images; results are reported for both."""
@@ -56,48 +58,54 @@ def finish(
         result["test"] = evaluate_finder(seen, threshold)
         result["test_with_few_false_boxes"] = evaluate_finder(seen, strict)
     kept = ("images", "recall", "false_per_image", "equal_tones", "by_tone", "by_height")
-    card = {name: {k: result[name][k] for k in kept} for name in ("held_out", "test") if name in result}
-    about = finder.card | json.loads(json.dumps(card).replace("NaN", "null"))
-    with_properties(path, {"threshold": str(threshold), "card": json.dumps(about)})
+    card: dict[str, Any] = {name: {k: result[name][k] for k in kept} for name in ("held_out", "test") if name in result}
+    with_properties(path, {"threshold": str(threshold)}, card=card)
     result["bytes"] = path.stat().st_size
     write_whole(out / "evaluation.json", json.dumps(result, indent=1).replace("NaN", "null"))
     return result
 
 
-def train_and_export(
-    folders: Sequence[Path],
-    out: Path,
+def train_faces(
+    examples: FaceExamples,
     config: FacesConfig,
     *,
-    rendering: FaceRendering = FaceRendering(),
-    export_only: bool = False,
-    say: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Render examples, train, export to ``out``, and measure on examples of another seed.
+    out: Path,
+    refresh: Callable[[], FaceExamples] | None = None,
+    log: Log | None = None,
+) -> Path:
+    """Train the detector's network on faces, see ``detector.train_detector``.
 
     Args:
-        folders: examples that are rendered already (or still being rendered); none: they are rendered into
-            ``out/examples``.
-        out: folder of the training, made if missing.
+        examples: images with faces; a share is held out for validation.
         config: the settings.
-        rendering: how many images are rendered.
-        export_only: export and measure the checkpoint of ``out`` as it is.
-        say: receives progress, a line at a time.
+        out: folder for the checkpoint and the log, made if missing.
+        refresh: asked now and then for the examples again, for data that are still being made.
+        log: receives each line of the log as well.
 
     Returns:
-        What ``finish`` measured, also in ``out/evaluation.json``.
+        The checkpoint.
 
     Raises:
-        UsageError: nothing to learn from, or neither steps nor minutes.
+        UsageError: nothing to learn from, neither steps nor minutes given, or a checkpoint of other settings.
     """
-    if not export_only:
-        config.check_length()
-    load, test = load_or_render(folders, out, rendering, seed=config.seed, processes=config.workers, say=say)
-    if not export_only:
-        learn, held_out = split_held_out(load().scene_arrays(config.size), config.held_out)
-        train_detector(
-            learn, config, out=out, validation=held_out,
-            refresh=(lambda: split_held_out(load().scene_arrays(config.size), config.held_out)[0]) if folders else None,
-            log=lambda line: say(json.dumps({k: v for k, v in line.items() if k != "settings"})),
-        )  # fmt: skip
-    return finish(out, load(), test(), held_out=config.held_out, threads=config.workers)
+
+    def split(of: FaceExamples) -> tuple[SceneArrays, SceneArrays]:
+        return split_held_out(of.scene_arrays(config.size), config.held_out)
+
+    learn, held_out = split(examples)
+    return train_detector(
+        learn, config, out=out, validation=held_out, log=log,
+        refresh=None if refresh is None else lambda: split(refresh())[0],
+    )  # fmt: skip
+
+
+train_and_export = RenderedTraining[FaceExamples, FacesConfig](
+    render=render_faces,
+    load=load_faces,
+    train=train_faces,
+    finish=lambda out, examples, test, config: finish(
+        out, examples(), test, held_out=config.held_out, threads=config.workers
+    ),
+    rendering=FACE_RENDERING,
+)
+"""The whole way from images to the finder's measured file."""

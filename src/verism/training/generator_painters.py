@@ -14,7 +14,7 @@ import numpy as np
 
 from verism.errors import require
 from verism.generators.layered import MOST_OBJECTS, Description, Placed
-from verism.training._checkpoints import averaged_weights, read_header
+from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._replicas import NetworkLearner
 from verism.training.loop import Hooks, Log, fit
 from verism.training.scene_layers import MARGIN, OTHER, OWN, SIDE_TABLES, Layers
@@ -225,8 +225,7 @@ def _edge_loss(a: torch.Tensor, b: torch.Tensor, where: torch.Tensor) -> torch.T
 
 def load_painter(checkpoint: Path) -> tuple[_Painting, Any]:
     """Settings and averaged network (``figures`` and ``scenery``) of a painter's checkpoint."""
-    raw = read_header(checkpoint, "painter").settings
-    settings = _Painting(**(raw | {k: tuple(raw[k]) for k in ("labels", "backgrounds")}))
+    settings, _ = read_settings(checkpoint, "painter", _Painting)
     network = _painter(len(settings.labels), len(settings.backgrounds), settings.width)
     network.load_state_dict(averaged_weights(checkpoint))
     return settings, network.eval()

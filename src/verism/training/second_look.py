@@ -21,7 +21,7 @@ from verism.errors import UsageError, require
 from verism.judges.detection.builtin import SECOND_LOOK, BuiltinDetector, detector_file
 from verism.judges.detection.decode import box_iou
 from verism.judges.detection.second_look import OUTPUTS, crop
-from verism.training._checkpoints import averaged_weights, read_header
+from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._onnx_export import OnnxInterface, read_onnx, write_onnx
 from verism.training._replicas import NetworkLearner, averaged_network, channels_last
 from verism.training.loop import Hooks, Log, fit, log_to
@@ -282,9 +282,7 @@ def export_onnx(checkpoint: Path, path: Path) -> Path:
     torch = require("torch", extra="train", purpose=_PURPOSE)
     from verism.training.detector_network import ExportedSecondLook, SecondLookNetwork
 
-    header = read_header(checkpoint, _KIND)
-    raw = header.settings
-    settings = _Settings(**{**raw, "classes": tuple(raw["classes"]), "colors": tuple(raw["colors"])})
+    settings, header = read_settings(checkpoint, _KIND, _Settings)
     network = SecondLookNetwork(len(settings.classes), len(settings.colors), width=settings.width)
     network.load_state_dict(averaged_weights(checkpoint))
     example = torch.zeros((2, SIZE, SIZE, 3), dtype=torch.uint8)

@@ -17,6 +17,8 @@ from verism.errors import UsageError
 
 __all__ = [
     "ALL_SCENES",
+    "EMBEDDER_RENDERING",
+    "FACE_RENDERING",
     "PAINTSKILLS_CLASSES",
     "PAINTSKILLS_COLORS",
     "TRAIN_SUITE",
@@ -31,6 +33,7 @@ __all__ = [
     "NetworkConfig",
     "PainterConfig",
     "Precision",
+    "Rendering",
     "SceneChoice",
     "SecondLookConfig",
     "SkinToneConfig",
@@ -394,6 +397,18 @@ class EmbedderConfig(NetworkConfig):
     def smallest_share(self) -> int:
         """Images and texts are learnt from each other: a worker needs several."""
         return 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendering(_Checked):
+    """What is rendered for a training that was given no examples."""
+
+    count: int = setting("Images to learn from.", within="[1, inf)")
+    test: int = setting("Images to measure on, of a seed of their own; 0: none.", within="[0, inf)")
+
+
+FACE_RENDERING = Rendering(count=3_000, test=1_000)
+EMBEDDER_RENDERING = Rendering(count=12_000, test=1_500)
 
 
 @dataclass(frozen=True, kw_only=True)

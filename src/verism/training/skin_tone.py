@@ -21,14 +21,15 @@ from verism.files import write_whole
 from verism.imaging import compressed
 from verism.judges.skin_tone.builtin import BuiltinTones, tone_inputs
 from verism.judges.skin_tone.faces import Face
-from verism.training._checkpoints import Header, averaged_weights, read_header
+from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._onnx_export import OnnxInterface, with_properties, write_onnx
 from verism.training._replicas import NetworkLearner, averaged_network
 from verism.training.face_evaluation import TonePredictions, evaluate_tones
-from verism.training.face_examples import FaceExamples, FaceRendering, load_or_render
+from verism.training.face_examples import FaceExamples, load_faces, render_faces
 from verism.training.loop import Hooks, Log, fit, log_to
+from verism.training.rendered_training import RenderedTraining
 from verism.training.scene_arrays import held_out_of
-from verism.training.settings import SkinToneConfig
+from verism.training.settings import FACE_RENDERING, SkinToneConfig
 
 if TYPE_CHECKING:
     import torch
@@ -198,19 +199,6 @@ def train_skin_tone(
     return out / CHECKPOINT
 
 
-def _read_settings(path: Path) -> tuple[_Settings, Header]:
-    """Settings and header of a checkpoint.
-
-    Raises:
-        UsageError: there is none, or it is not one of an estimator of skin tone.
-    """
-    header = read_header(path, "skin_tone")
-    try:
-        return _Settings(**header.settings), header
-    except TypeError:
-        raise UsageError(f"{path} is not a checkpoint of skin-tone training") from None
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # Export
 # --------------------------------------------------------------------------------------------------------------------
@@ -234,7 +222,7 @@ def export_onnx(
     torch = require("torch", extra="train", purpose=_PURPOSE)
     from verism.training.skin_tone_network import ExportedTones, ToneNetwork
 
-    settings, header = _read_settings(checkpoint)
+    settings, header = read_settings(checkpoint, "skin_tone", _Settings)
     network = ToneNetwork(width=settings.width)
     network.load_state_dict(averaged_weights(checkpoint))
     sides = (settings.face, settings.scene)
@@ -255,7 +243,7 @@ class _Trained:
     def __init__(self, checkpoint: Path) -> None:
         from verism.training.skin_tone_network import ExportedTones, ToneNetwork
 
-        self._settings, _ = _read_settings(checkpoint)
+        self._settings, _ = read_settings(checkpoint, "skin_tone", _Settings)
         network = ToneNetwork(width=self._settings.width)
         network.load_state_dict(averaged_weights(checkpoint))
         self._network = ExportedTones(network).eval()
@@ -318,45 +306,20 @@ def finish(
     if test is not None:
         result["test"] = evaluate_tones(predictions(tones, test, range(len(test))))
     kept = ("faces", "exact", "within_one", "calibration_error")
-    card = {name: {k: result[name][k] for k in kept} for name in ("held_out", "test") if name in result}
-    with_properties(path, {"card": json.dumps(tones.card | card)})
+    card: dict[str, Any] = {name: {k: result[name][k] for k in kept} for name in ("held_out", "test") if name in result}
+    with_properties(path, card=card)
     result["bytes"] = path.stat().st_size
     write_whole(out / "evaluation.json", json.dumps(result, indent=1).replace("NaN", "null"))
     return result
 
 
-def train_and_export(
-    folders: Sequence[Path],
-    out: Path,
-    config: SkinToneConfig,
-    *,
-    rendering: FaceRendering = FaceRendering(),
-    export_only: bool = False,
-    say: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Render examples, train, export to ``out``, and measure on examples of another seed.
-
-    Args:
-        folders: examples that are rendered already (or still being rendered); none: they are rendered into
-            ``out/examples``.
-        out: folder of the training, made if missing.
-        config: the settings.
-        rendering: how many images are rendered.
-        export_only: export and measure the checkpoint of ``out`` as it is.
-        say: receives progress, a line at a time.
-
-    Returns:
-        What ``finish`` measured, also in ``out/evaluation.json``.
-
-    Raises:
-        UsageError: nothing to learn from, or neither steps nor minutes.
-    """
-    if not export_only:
-        config.check_length()
-    load, test = load_or_render(folders, out, rendering, seed=config.seed, processes=config.workers, say=say)
-    if not export_only:
-        train_skin_tone(
-            load(), config, out=out, refresh=load if folders else None,
-            log=lambda line: say(json.dumps({k: v for k, v in line.items() if k != "settings"})),
-        )  # fmt: skip
-    return finish(out, load(), test(), held_out=config.held_out, threads=config.workers)
+train_and_export = RenderedTraining[FaceExamples, SkinToneConfig](
+    render=render_faces,
+    load=load_faces,
+    train=train_skin_tone,
+    finish=lambda out, examples, test, config: finish(
+        out, examples(), test, held_out=config.held_out, threads=config.workers
+    ),
+    rendering=FACE_RENDERING,
+)
+"""The whole way from images to the estimator's measured file."""
