@@ -13,6 +13,8 @@ import pytest
 from commands import verism
 
 from verism.errors import UsageError
+from verism.plans.board import make_board
+from verism.plans.board_text import latex_board, markdown_board
 from verism.plans.demo import DemoPart, demo_parts, demo_plan, write_demo_files
 from verism.records import Scene, roles
 from verism.specs import Demo
@@ -132,6 +134,13 @@ def test_all_runs_resumes_and_ends_with_a_board_that_links_every_report(tmp_path
     links = set(re.findall(r'href="(plan/runs/[^"]+)"', page))
     assert len(links) == 6
     assert all((out / link).is_file() for link in links)
+    board = make_board([out / "plan"])
+    [key] = [column.key for column in board.columns if column.suite == "dsg_builtin"]
+    cell = next(row.cells[key] for row in board.rows if row.cells[key].state == "ok")
+    assert 0 < cell.coverage < 1  # the built-in judge answers only what it was tried on
+    assert re.fullmatch(r"questions answered: \d\d?\.\d %", cell.left_out)
+    tables = (page, markdown_board(board), latex_board(board).replace(r"\%", "%"), board.csv(), done.stdout)
+    assert all(cell.left_out in text for text in tables)
     again = verism(*words)
     assert again.exit_code == 0, again.stderr
     assert again.stderr.count("was done") == 6

@@ -47,9 +47,9 @@ RENAMED: dict[str, dict[str, str]] = {
 RENAMED_OF_SUITE = {(suite, "coverage"): "usable_share" for suite in ("social_bias", "social_bias_v1")}
 # Metrics that say a direction wherever they stand; before, one of several places that wrote them left it out.
 DIRECTIONS = {"usable_share": True}
-# (suite, metric) that later versions report in addition, by their new names: single professions with the judge's error
-# taken out by a card.
-ADDED: frozenset[tuple[str, str]] = frozenset()
+# (suite, metric) that later versions report in addition, by their new names; then single professions with the error
+# of the judge taken out by a card.
+ADDED: frozenset[tuple[str, str]] = frozenset({("alignment", "questions_answered")})
 ADDED_ADJUSTED = frozenset({"axis_mean", "class_share"})
 
 # Metrics whose numbers moved on purpose, and the columns that did. Chance is that of the full prompt list now, whatever

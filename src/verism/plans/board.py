@@ -27,6 +27,7 @@ from verism.pipeline.comparison import Difference
 from verism.plans.rank_agreement import ColumnAgreement, column_agreements
 from verism.plans.status import read_rows, report_path
 from verism.records import Score
+from verism.report_kit.coverage import coverage_of
 from verism.specs import MetricSpec, Presentation
 from verism.statistics.ranking import Ranking, rank_models
 from verism.store import Run
@@ -53,6 +54,8 @@ class Cell:
         rank_high: worst rank it can have.
         best: whether no ranked model of the column is significantly better.
         reasons: why it is not ranked against some others.
+        coverage: the share of what was asked for that the number rests on, 0 to 1; None where it is not known.
+        left_out: what it leaves out, in words; empty for nothing.
     """
 
     state: CellState
@@ -64,6 +67,8 @@ class Cell:
     rank_high: int | None = None
     best: bool = False
     reasons: tuple[str, ...] = ()
+    coverage: float | None = None
+    left_out: str = ""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
@@ -197,11 +202,11 @@ class Board:
                         *(row.name, row.reference, column.suite, column.metric, group, column.protocol, cell.state),
                         *(plain.get(name) for name in names),
                         *(getattr(cell, name) for name in ranks),
-                        *(cell.note, "; ".join(cell.reasons)),
+                        *(cell.note, "; ".join(cell.reasons), cell.coverage, cell.left_out),
                         *(adjusted.get(name) for name in freed.values()),
                     ]
                 )
-        return csv_text([*first, *names, *ranks, "note", "reasons", *freed], lines)
+        return csv_text([*first, *names, *ranks, "note", "reasons", "coverage", "left_out", *freed], lines)
 
 
 def _plain(value: Any) -> Any:
@@ -517,9 +522,13 @@ class _Maker:
         adjusted = next((score for score in found if score.adjusted and not math.isnan(score.value)), None)
         if judged is None:
             return Cell(state="missing", note="not measured")
+        spec = self.presentations[column.suite].metric(column.metric)
+        coverage = coverage_of(judged, run.scores(), spec)
+        share = None if math.isnan(coverage.share) else coverage.share
+        made = Cell(state="ok", score=judged, adjusted=adjusted, coverage=share, left_out=coverage.left_out)
         if math.isnan(judged.value):
-            return Cell(state="undefined", score=judged, adjusted=adjusted, note="undefined for these images")
-        return Cell(state="ok", score=judged, adjusted=adjusted)
+            return replace(made, state="undefined", note="undefined for these images")
+        return made
 
     def _row(self, model: str, reference: bool, cells: Mapping[str, Cell]) -> Row:
         states: dict[str, int] = {}

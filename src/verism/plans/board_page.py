@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from verism._version import __version__
 from verism.plans.board import ALPHA, Board, Cell, Column
-from verism.plans.board_text import adjusted_words, cell_words
+from verism.plans.board_text import PARTIAL, PARTIAL_MEANING, adjusted_words, cell_words
 from verism.report_kit.figures import environment
 from verism.report_kit.page import json_in_script
 
@@ -57,6 +57,10 @@ def board_page(board: Board, *, link: str = "report") -> str:
             adjusted=any(cell.adjusted for row in board.rows for cell in row.cells.values()),
             heads={column.key: f"{column.suite}: {column.label}" for column in board.columns},
             number=_number,
+            partial=PARTIAL,
+            partial_meaning=PARTIAL_MEANING
+            if any(c.left_out for row in board.rows for c in row.cells.values())
+            else "",
             version=__version__,
         )
     )

@@ -11,7 +11,10 @@ from verism.report_kit.adjustments import adjusted_by
 from verism.report_kit.tables import latex
 from verism.statistics.intervals import Interval
 
-__all__ = ["latex_board", "markdown_board"]
+__all__ = ["PARTIAL", "PARTIAL_MEANING", "latex_board", "markdown_board"]
+
+PARTIAL = "†"  # behind a number that leaves out some of what was asked for
+PARTIAL_MEANING = "the number leaves out some of the images or questions asked for, as its cell says."
 
 
 def cell_words(cell: Cell) -> tuple[str, str, str]:
@@ -69,10 +72,11 @@ def markdown_board(board: Board) -> str:
         for column in board.columns:
             cell = row.cells[column.key]
             value, interval, ranks = cell_words(cell)
-            text = f"**{value}**" if cell.best else value
+            text = (f"**{value}**" if cell.best else value) + (PARTIAL if cell.left_out else "")
             text += f" {interval}" if interval else ""
             text += f" rank {ranks}" if ranks else ""
             text += f"; {adjusted_words(cell)}" if cell.adjusted else ""
+            text += f"; {cell.left_out}" if cell.left_out else ""
             for reason in cell.reasons:
                 if reason not in marks:
                     marks.append(reason)
@@ -80,7 +84,7 @@ def markdown_board(board: Board) -> str:
             cells.append(text)
         name = f"_{escaped(row.name)}_ (reference)" if row.reference else escaped(row.name)
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", _legend(board)]
+    lines += ["", _legend(board, PARTIAL)]
     lines += [f"[{n}] {escaped(reason)}." for n, reason in enumerate(marks, start=1)]
     if board.agreements:
         heads = {column.key: escaped(f"{column.suite}: {column.label}") for column in board.columns}
@@ -128,21 +132,24 @@ def latex_board(board: Board) -> str:
             cell = row.cells[column.key]
             value, interval, ranks = cell_words(cell)
             text = rf"\textbf{{{latex(value)}}}" if cell.best else latex(value)
+            text += r"$^{\dagger}$" if cell.left_out else ""
             text += rf" {{\scriptsize {latex(interval)}}}" if interval else ""
             text += rf" {{\scriptsize rank {latex(ranks)}}}" if ranks else ""
             text += rf" {{\scriptsize {latex(adjusted_words(cell))}}}" if cell.adjusted else ""
+            text += rf" {{\scriptsize {latex(cell.left_out)}}}" if cell.left_out else ""
             cells.append(text + (r"$^{*}$" if cell.reasons else ""))
         lines.append(f"{latex(row.name)} & " + " & ".join(cells) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", f"% {_legend(board)}"]
+    lines += [r"\bottomrule", r"\end{tabular}", f"% {_legend(board, 'dagger')}"]
     if any(cell.reasons for row in board.rows for cell in row.cells.values()):
         lines.append("% * not ranked against every other model, as they may not be compared:")
         lines += [f"% {caution}" for caution in board.cautions]
     return "\n".join(lines) + "\n"
 
 
-def _legend(board: Board) -> str:
-    del board
-    return (
+def _legend(board: Board, mark: str) -> str:
+    text = (
         "Value [95 % interval] rank (interval that holds for all models together, Holm-adjusted tests of every pair at "
         "0.05). Bold: no model is significantly better."
     )
+    partial = any(cell.left_out for row in board.rows for cell in row.cells.values())
+    return f"{text} {mark}: {PARTIAL_MEANING}" if partial else text

@@ -166,7 +166,7 @@ def demo_table(board: Board, suites: Sequence[str]) -> str:
         board: of the demonstration's runs.
         suites: names of its columns of suites; those without a number on the board are named, too.
     """
-    head = ("suite", "metric", "model", "as judged", "95 % interval", "without the judge's error")
+    head = ("suite", "metric", "model", "as judged", "95 % interval", "without the judge's error", "left out")
     lines: list[tuple[str, ...]] = [head]
     seen: set[str] = set()
     for column in board.columns:
@@ -180,10 +180,10 @@ def demo_table(board: Board, suites: Sequence[str]) -> str:
             if cell.state == "excluded":
                 continue
             judged = ("undefined", "") if cell.score is None else (words.value(cell.score), words.interval(cell.score))
-            lines.append((*first, row.name, *judged, adjusted_words(cell)))
+            lines.append((*first, row.name, *judged, adjusted_words(cell), cell.left_out))
             first = ("", "")
     for name in dict.fromkeys(suites):
         if name not in seen:
-            lines.append((name, "no headline number without other judges; see its reports", "", "", "", ""))
+            lines.append((name, "no headline number without other judges; see its reports", "", "", "", "", ""))
     widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
     return "\n".join("  ".join(text.ljust(w) for text, w in zip(line, widths, strict=True)).rstrip() for line in lines)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from verism.records import FacetValue, Score
 from verism.report_kit import words
+from verism.report_kit.coverage import coverage_of
 from verism.specs import SHARE, Presentation
 
 __all__ = ["amount", "find", "headline_answers", "images", "probability"]
@@ -72,7 +73,8 @@ def headline_answers(presentation: Presentation, scores: Sequence[Score]) -> lis
     for spec in presentation.metrics:
         score = find(scores, spec.name, protocol) if spec.headline else None
         if score is not None:
-            told.append(f"{spec.title} {amount(score)} ({images(score)})")
+            counted = "; ".join(filter(None, (images(score), coverage_of(score, scores, spec).answered)))
+            told.append(f"{spec.title} {amount(score)} ({counted})")
     if not told:
         return []
     first = "; ".join(told[:MOST])

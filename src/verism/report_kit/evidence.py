@@ -14,6 +14,7 @@ from verism.records import FacetValue, Score, roles
 from verism.report_kit import words
 from verism.report_kit.adjustments import as_judged, kinds_of
 from verism.report_kit.comparability import Comparability, Reason, SetSizes, set_sizes
+from verism.report_kit.coverage import coverage_of
 from verism.report_kit.local_paths import LocalPaths
 from verism.specs import COSINE, COUNT, DISTANCE, PROBABILITY, RATIO, SHARE, MetricSpec, Presentation, SuiteInfo
 from verism.store import Run
@@ -530,6 +531,17 @@ class Evidence:
         kinds = kinds_of(lookup.scores)
         result = (lookup.find(score.metric, score.protocol, score.group, kind) for kind in kinds)
         return [s for s in result if s is not None]
+
+    def answered(self, run: int, score: Score | None) -> str:
+        """Which part of the questions behind a score was answered, in words; empty for all of them.
+
+        Args:
+            run: number of the score's run.
+            score: the score; None for none.
+        """
+        if score is None:
+            return ""
+        return coverage_of(score, self.every[run], self.vocabulary.spec(score.metric)).answered
 
     def cell(self, score: Score | None) -> str:
         """Value, interval and counts in words, with real minus signs."""

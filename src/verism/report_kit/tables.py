@@ -120,11 +120,12 @@ def cell_of(evidence: Evidence, run: int, score: Score | None, beside: str = "",
     used = f"{score.n_used:,} used" if words.counts(score) else ""
     if used and score.n_unusable:
         used += f" · {score.n_unusable:,} unusable"
+    answered = evidence.answered(run, score)
     freed = evidence.adjusted(run, score) if adjusted else []
     return Cell(
         value=words.minus(words.value(score)),
         interval=words.minus(words.interval(score)),
-        counts=" · ".join(filter(None, (evidence.vocabulary.found_group(score), used))),
+        counts=" · ".join(filter(None, (evidence.vocabulary.found_group(score), used, answered))),
         beside=beside,
         adjusted=tuple((s.adjusted, words.minus(words.value(s)), words.minus(words.interval(s))) for s in freed),
         marks=evidence.marks(run, score),
@@ -500,12 +501,12 @@ def _metric_rows(evidence: Evidence, protocol: str, *, full: bool = False) -> tu
         one = next(s for s in scores if s is not None)
         unit = "%" if one.unit == "share" else one.unit
         results = [
-            _marked(evidence, n, s, words.cell(s, "" if s is None else names.found_group(s)))
+            _marked(evidence, n, s, words.cell(s, "" if s is None else names.found_group(s), evidence.answered(n, s)))
             for n, s in enumerate(scores)
         ]
         body.append(
             [
-                evidence.label(one, one.metric) + adjusted_by(kind),
+                evidence.label(one) + adjusted_by(kind),
                 names.group_name(key) + names.caveat(key[1]),
                 unit,
                 *results,

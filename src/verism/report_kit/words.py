@@ -88,11 +88,17 @@ def counts(score: Score) -> str:
     return f"{score.n_used:,}" + (f", {score.n_unusable:,} unusable" if score.n_unusable else "")
 
 
-def cell(score: Score | None, found: str = "") -> str:
-    """Value, 95 % interval, how many images it rests on, and which group was found."""
+def cell(score: Score | None, found: str = "", answered: str = "") -> str:
+    """Value, 95 % interval, how many images it rests on, and which group was found.
+
+    Args:
+        score: None for none.
+        found: the group that the metric found, in words; empty for none.
+        answered: what of its questions was answered, in words; empty for all.
+    """
     if score is None:
         return UNDEFINED
-    counted = counts(score)
+    counted = "; ".join(filter(None, (counts(score), answered)))
     return " ".join(filter(None, (value(score), interval(score), f"({counted})" if counted else "", found)))
 
 

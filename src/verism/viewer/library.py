@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from verism.errors import UsageError, VerismError
 from verism.plans.status import PLAN_FILE, kept_statuses, read_rows
 from verism.records import NEEDS, STATES, TABLES, Score, roles
 from verism.report_kit import words
+from verism.report_kit.coverage import coverage_of
 from verism.report_kit.evidence import Vocabulary
 from verism.specs import Presentation, SuiteInfo
 from verism.store import TRUTH, Run, score_records
@@ -314,7 +315,8 @@ class Library:
                     record["state"] = "scored" if progress["done"] >= progress["asked"] else "generating"
                     presentation = presentation_for(run)
                     record["suite_title"] = presentation.info.title
-                    record["headlines"] = [score_record(s, presentation) for s in run.headlines(presentation)]
+                    scores = run.scores()
+                    record["headlines"] = [score_record(s, presentation, scores) for s in run.headlines(presentation)]
         except (VerismError, UsageError) as err:
             return record | {"state": "damaged", "error": str(err)}
         return record
@@ -412,12 +414,13 @@ def observing(run: Run) -> list[tuple[str, str]]:
     return found + truths
 
 
-def score_record(score: Score, presentation: Presentation) -> dict[str, Any]:
+def score_record(score: Score, presentation: Presentation, scores: Sequence[Score]) -> dict[str, Any]:
     """A score as plain JSON, with the words that pages write it in.
 
     Args:
         score: the score.
         presentation: of its suite.
+        scores: all of its run.
     """
     vocabulary = Vocabulary([presentation])
     spec = vocabulary.spec(score.metric)
@@ -427,6 +430,6 @@ def score_record(score: Score, presentation: Presentation) -> dict[str, Any]:
         "group_name": vocabulary.group_name((score.metric, tuple(score.group.items()))),
         "value_text": words.minus(words.value(score)),
         "interval_text": words.minus(words.interval(score)),
-        "counts_text": words.counts(score),
+        "counts_text": "; ".join(filter(None, (words.counts(score), coverage_of(score, scores, spec).answered))),
         "unit_text": vocabulary.unit(score.unit),
     }

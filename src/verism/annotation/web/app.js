@@ -353,6 +353,9 @@ function list(item) {
         input.value = "";
         search();
       } else byId("question").focus();
+    } else if (event.key === "?") {
+      event.preventDefault();
+      byId("keys").showModal();
     }
     event.stopPropagation();
   });

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from verism.suites.base import COSINE, SHARE, MetricSpec, Scale
 
-__all__ = ["METRIC_SPECS"]
+__all__ = ["ANSWERED", "METRIC_SPECS"]
 
 PAPINENI = "Papineni et al. 2002, ACL"
+ANSWERED = "questions_answered"
 CAPTIONER, CLIP, VQA = ("captioner",), ("clip",), ("vqa",)
 CIDER = Scale("CIDEr", 0.0, 10.0, "CIDEr")
 
@@ -134,6 +135,7 @@ METRIC_SPECS = (
         source="Hu et al. 2023, arXiv:2303.11897; Cho et al. 2024, arXiv:2310.18235",
         compare="paired",
         judges=VQA,
+        coverage=ANSWERED,
     ),
     MetricSpec(
         "question_score_alone",
@@ -143,6 +145,7 @@ METRIC_SPECS = (
         better="higher",
         source="Cho et al. 2024, arXiv:2310.18235",
         judges=VQA,
+        coverage=ANSWERED,
     ),
     MetricSpec(
         "question_accuracy",
@@ -151,6 +154,16 @@ METRIC_SPECS = (
         scale=SHARE,
         better="higher",
         source="Hu et al. 2023, arXiv:2303.11897",
+        judges=VQA,
+    ),
+    MetricSpec(
+        ANSWERED,
+        title="questions answered",
+        meaning="Share of the questions about all requested images with a usable answer.",
+        scale=SHARE,
+        better=None,
+        source="coverage of the judge's answers",
+        compare="never",
         judges=VQA,
     ),
     MetricSpec(

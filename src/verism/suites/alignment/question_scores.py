@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from verism.metrics.questions import Dependence, question_values, share_right
 from verism.records import PROTOCOLS, Question, Score
 from verism.suites.alignment.image_groups import Groups, mean_score, verdict
+from verism.suites.alignment.metrics import ANSWERED
 from verism.suites.alignment.questions import Asked
 from verism.suites.verdict_table import ShownImage
 
@@ -148,6 +150,7 @@ def question_scores(suite: str, verdicts: pl.DataFrame, images: Sequence[ShownIm
             for row in verdicts.iter_rows(named=True)
             if row["protocol"] == protocol and row["rule"] == "questions"
         }
+        own = _own_answers(verdicts, protocol)
         for group, chosen in groups if owner else ():
             rows = [owner[images[i].image_id] for i in chosen if images[i].image_id in owner]
             if not rows:
@@ -157,6 +160,10 @@ def question_scores(suite: str, verdicts: pl.DataFrame, images: Sequence[ShownIm
             if dependent:
                 subset = [json.loads(row["detail"])["own"] for row in rows]
                 scores.append(mean_score(suite, "question_score_alone", protocol, subset, ids, group=group))
+            answered = [float(value is not None) for row in rows for value in own[row["image_id"]]]
+            asked_ids = [row["prompt_id"] for row in rows for _ in own[row["image_id"]]]
+            made = mean_score(suite, ANSWERED, protocol, answered, asked_ids, group=group, proportion=True)
+            scores.append(replace(made, n_unusable=answered.count(0.0)))
         scores += _by_category(suite, protocol, verdicts)
     rows_of = {r["image_id"]: r for r in verdicts.iter_rows(named=True) if r["rule"] == "vqascore"}
     for group, chosen in groups if rows_of else ():
@@ -164,6 +171,15 @@ def question_scores(suite: str, verdicts: pl.DataFrame, images: Sequence[ShownIm
         ids = [row["prompt_id"] for row in rows]
         scores.append(mean_score(suite, "vqascore", "revised", [r["value"] for r in rows], ids, group=group))
     return scores
+
+
+def _own_answers(verdicts: pl.DataFrame, protocol: str) -> dict[str, list[bool | None]]:
+    """By image, whether the own answer to each of its questions is right; None for no usable answer."""
+    found: dict[str, list[bool | None]] = {}
+    for row in verdicts.iter_rows(named=True):
+        if row["protocol"] == protocol and row["rule"].startswith("question_"):
+            found.setdefault(row["image_id"], []).append(json.loads(row["detail"])["own"])
+    return found
 
 
 def _by_category(suite: str, protocol: str, verdicts: pl.DataFrame) -> list[Score]:

@@ -91,7 +91,12 @@ class DSG(QuestionSuite):
     )
     pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="questions", metric="dsg_score", facet="prompt_source"),)
     layout: ClassVar[Layout] = Layout(
-        rows=(Row("dsg_score"), Row("dsg_score", ("report_column",)), Row("category_score", ("category",))),
+        rows=(
+            Row("dsg_score"),
+            Row("dsg_score", ("report_column",)),
+            Row("category_score", ("category",)),
+            Row("answered"),
+        ),
         detail=("subcategory", "prompt_source"),
         names={
             "prompt_source": "source of the prompts",

@@ -55,8 +55,9 @@ PARTS = {
     "count": {"right_number": "right number", "right_classes": "right class", "accuracy": "both"},
     "spatial": {"right_classes": "both classes there", "accuracy": "and the relation"},
     "color": {"right_object": "right object", "right_color": "right colour", "accuracy": "both"},
-    "object": {"accuracy": "object there", "only_object": "object and no other class"},
+    "object": {"accuracy": "object there", "only_object": "and no other class"},
 }
+STRICTER = ("object",)  # skills whose second number is no part of the rule, but a stricter one
 BOUND = ("accuracy_if_unusable_wrong", "if unusable were wrong")
 FILTERS = {"skill": ("skill",), "object": ("object", "object_b")}
 
@@ -109,18 +110,21 @@ def _tasks(evidence: Evidence, table: Columns) -> list[FigureByProtocol]:
         ):
             continue
         title = evidence.vocabulary.value_name("skill", skill)
+        what = "the rule, and a stricter one" if skill in STRICTER else "parts of a right answer"
 
-        def draw(protocol: str, skill: str = skill, names: dict[str, str] = names, title: str = title) -> Markup:
+        def draw(
+            protocol: str, skill: str = skill, names: dict[str, str] = names, title: str = title, what: str = what
+        ) -> Markup:
             cells = {m: [members.get(m, protocol, skill=skill) for members in evidence.lookups] for m in names}
             shown = [m for m in names if any(cells[m])]
             return facet_bars(
                 levels=[names[m] for m in shown],
                 rows=evidence.names,
                 cells=[cells[m] for m in shown],
-                label=f"Parts of a right answer, skill {title}, protocol {protocol}",
+                label=f"{title[:1].upper()}{title[1:]}: {what}, protocol {protocol}",
             )
 
-        results += figure(title, evidence.protocols, draw)
+        results += figure(f"{title}: {what}", evidence.protocols, draw)
     return results
 
 

@@ -7,6 +7,7 @@ from verism.suites.base import SHARE, MetricSpec
 __all__ = ["question_metrics"]
 
 VQA = ("vqa",)
+ANSWERED = "answered"
 
 
 def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricSpec, ...]:
@@ -29,6 +30,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
             source=source,
             compare="paired",
             judges=VQA,
+            coverage=ANSWERED,
         ),
         MetricSpec(
             f"{headline}_if_unusable_wrong",
@@ -48,6 +50,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
             better="higher",
             source="Cho et al. 2024, arXiv:2310.18235",
             judges=VQA,
+            coverage=ANSWERED,
         ),
         MetricSpec(
             "category_score",
@@ -69,7 +72,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
             judges=VQA,
         ),
         MetricSpec(
-            "answered",
+            ANSWERED,
             title="questions answered",
             meaning="Share of the questions about all requested images with a usable answer.",
             scale=SHARE,
