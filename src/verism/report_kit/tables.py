@@ -474,8 +474,13 @@ def _mark_notes(evidence: Evidence, body: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _metric_rows(evidence: Evidence, protocol: str, *, full: bool = False) -> tuple[list[str], list[list[str]]]:
-    """Header and body of a row for each metric and group; adjusted numbers have a row of their own below."""
+def _metric_rows(
+    evidence: Evidence, protocol: str, *, full: bool = False, titles: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Header and body of a row for each metric and group; adjusted numbers have a row of their own below.
+
+    Metrics have their titles, or the names that commands take.
+    """
     names = evidence.vocabulary
     columns = [
         {
@@ -487,7 +492,7 @@ def _metric_rows(evidence: Evidence, protocol: str, *, full: bool = False) -> tu
         for n, members in enumerate(evidence.every)
     ]
     if not full and not any(columns):  # none of the headline metrics was measured
-        return _metric_rows(evidence, protocol, full=True)
+        return _metric_rows(evidence, protocol, full=True, titles=titles)
     order = names.by_metric(key for column in columns for key, _ in column)
     listed = [row.metric for p in evidence.presentations for row in p.layout.rows]
     order.sort(key=lambda key: listed.index(key[0]) if key[0] in listed else len(listed))
@@ -506,7 +511,7 @@ def _metric_rows(evidence: Evidence, protocol: str, *, full: bool = False) -> tu
         ]
         body.append(
             [
-                evidence.label(one) + adjusted_by(kind),
+                evidence.label(one, None if titles else one.metric) + adjusted_by(kind),
                 names.group_name(key) + names.caveat(key[1]),
                 unit,
                 *results,
@@ -515,11 +520,11 @@ def _metric_rows(evidence: Evidence, protocol: str, *, full: bool = False) -> tu
     return ["metric", "group", "unit", *(evidence.names if len(evidence.runs) > 1 else ["value"])], body
 
 
-def _text_table(evidence: Evidence, protocol: str) -> tuple[list[str], list[list[str]], int, str]:
+def _text_table(evidence: Evidence, protocol: str, *, titles: bool) -> tuple[list[str], list[list[str]], int, str]:
     """Header, body, how many columns are words, and how to read it."""
     suites = ", ".join(union([p.info.name] for p in evidence.presentations))
     if evidence.presentations[0].layout.kind == "rows":
-        header, body = _metric_rows(evidence, protocol)
+        header, body = _metric_rows(evidence, protocol, titles=titles)
         return header, body, 3, f"Suite {suites}, protocol {protocol}. {ROWS_NOTE}"
     table = columns_of(evidence)
     header, body = _column_rows(table, protocol)
@@ -548,7 +553,7 @@ def markdown_table(
         VerismError: a run has no scores yet.
     """
     evidence, chosen = _text_evidence(runs, presentations, protocol)
-    header, body, n_words, note = _text_table(evidence, chosen)
+    header, body, n_words, note = _text_table(evidence, chosen, titles=True)
     lines = [
         "| " + " | ".join(map(_markdown, header)) + " |",
         "|" + "|".join([*[":--"] * n_words, *["--:"] * (len(header) - n_words)]) + "|",
@@ -586,7 +591,7 @@ def terminal_table(
         VerismError: a run has no scores yet.
     """
     evidence, chosen = _text_evidence(runs, presentations, protocol)
-    header, body, n_words, note = _text_table(evidence, chosen)
+    header, body, n_words, note = _text_table(evidence, chosen, titles=False)
     if evidence.presentations[0].layout.kind == "rows" and not _has_accents(encoding):
         body = [[_unaccented(label), *row] for label, *row in body]
     rows = [[_encodable(cell, encoding) for cell in row] for row in (header, *body)]
@@ -615,7 +620,7 @@ def latex_table(runs: Sequence[Run], presentations: Sequence[Presentation] | Non
         VerismError: a run has no scores yet.
     """
     evidence, chosen = _text_evidence(runs, presentations, protocol)
-    header, body, n_words, note = _text_table(evidence, chosen)
+    header, body, n_words, note = _text_table(evidence, chosen, titles=True)
     label = re.sub(r"[^a-z0-9]+", "-", "-".join(union([p.info.name] for p in evidence.presentations)).lower())
     caption = " ".join([note.replace(ROWS_NOTE, ROWS_CAPTION), *_mark_notes(evidence, body)])
     lines = [

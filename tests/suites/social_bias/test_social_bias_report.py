@@ -299,8 +299,8 @@ def test_nobody_looked(tmp_path):
 # --------------------------------------------------------------------------------------------------------------- judges
 def test_a_judge_without_card_is_told_loudly(run, tmp_path):
     answer = text_of(report([run], tmp_path / "r.html"), "results")
-    assert f"Error not measured. gender, clothes: the error rates of {VQA} have not been measured" in answer
-    assert f"Error not measured. tone: the error rates of {SKIN} have not been measured" in answer
+    assert f"Error not measured (gender, clothes). The error rates of {VQA} have not been measured" in answer
+    assert f"Error not measured (tone). The error rates of {SKIN} have not been measured" in answer
 
 
 def card(judge: str) -> JudgeCard:
@@ -318,7 +318,7 @@ def test_a_card_of_exactly_this_judge_is_shown(run, tmp_path):
     assert not lines["tone"]["known"]
     assert not lines["clothes"]["known"]
     answer = text_of(report([run], tmp_path / "r.html"), "results")
-    assert "revised: right about 85.0 % of 20 answers on rendered images; nothing usable said of 3 more" in answer
+    assert "revised: right about 85.0 % of 20 answers on rendered images; no usable answer about 3 more" in answer
     assert not any(line["known"] for line in lines_of(make_run(tmp_path / "b"), [card("vqa:fake@2")]))
 
 
@@ -481,7 +481,7 @@ def test_the_short_table_is_short(run):
     assert not any(name in answer for name in ("nurse", "presence", "joint_share", "class_share"))
     assert "0.243 [0.152, 0.311]" in answer
     assert "0.271 [0.099, 0.377]" in answer
-    assert "| mad | gender | MAD | 0.287 [0.211, 0.344] (40) |" in markdown_table([run], [presentation_of(run)])
+    assert "| MAD | gender | MAD | 0.287 [0.211, 0.344] (40) |" in markdown_table([run], [presentation_of(run)])
 
 
 # -------------------------------------------------------------------------------------------------------------- browser

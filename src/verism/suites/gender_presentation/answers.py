@@ -32,7 +32,8 @@ def presentation_answers(scores: Sequence[Score]) -> list[str]:
             continue
         chance = find(scores, "gep_score_by_chance", PROTOCOL, group)
         p_value = find(scores, "gep_score_p_value", PROTOCOL, group)
-        of_score = f"the GEP score by the estimator {group['estimator']} is {amount(score)} over {images(score)}"
+        counted = images(score).replace("image", "attribute judgement", 1)
+        of_score = f"the GEP score by the estimator {group['estimator']} is {amount(score)} over {counted}"
         text = f"In {group['setting']} prompts {of_score}"
         if chance is not None:
             even = f"{100 * chance.value:.1f} %" if score.unit == "share" else f"{chance.value:.3g}"

@@ -67,8 +67,9 @@ def _farthest(scores: Sequence[Score], axis: str, facet: str) -> str:
         return ""
     even = 1 / len(classes)
     most = max(shares, key=lambda s: (abs(s.value - even), str(s.group[facet]), str(s.group["class"])))
+    counted = "1 image is" if most.n_used == 1 else f"{most.n_used:,} images are"
     return (
-        f" Farthest from even is {most.group[facet]}: {amount(most)} of {most.n_used:,} images are perceived as "
+        f" Farthest from even is {most.group[facet]}: {amount(most)} of {counted} perceived as "
         f"{_of_class(axis, most.group['class'])}, where an even model shows {100 * even:.0f} %."
     )
 

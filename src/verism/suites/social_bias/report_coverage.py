@@ -301,7 +301,7 @@ def _told(cards: Sequence[JudgeCard], judge: str, axis: str, protocols: Sequence
         asked = sum(n for m in owner for row in m.counts for n in row)
         right = sum(m.counts[i][i] for m in owner for i in range(len(m.labels)))
         unusable = sum(sum(m.unusable) for m in owner)
-        unsaid = f"; nothing usable said of {unusable:,} more" if unusable else ""
+        unsaid = f"; no usable answer about {unusable:,} more" if unusable else ""
         share = f"{100 * right / asked:.1f} %" if asked else "none"
         by = "rendered images" if card.kind == "rendered" else "images that people judged"
         yield f"{protocol}: right about {share} of {asked:,} answers on {by}{unsaid}. Ground truth: {card.ground_truth}"

@@ -81,7 +81,7 @@ def tone_bars(
         label: what the figure shows, for screen readers.
         title: above the bars.
     """
-    high, head = 150.0, 16.0
+    high, head = 150.0, 22.0
     bottom = head + high
 
     def y_of(share: float) -> float:
@@ -109,6 +109,7 @@ def tone_bars(
         colour = monk_hex(tone)
         description = f"tone {tone}: {UNDEFINED if score is None else cell(score)} %"
         drawn = ""
+        freed = adjusted[k] if k < len(adjusted) else None
         if score is not None and not math.isnan(score.value):
             y = y_of(score.value)
             drawn += (
@@ -119,10 +120,11 @@ def tone_bars(
             if interval(score):
                 drawn += upright(at, score, "halo") + upright(at, score, "whisker")
                 edge = y_of(score.ci_high)
+            if freed is not None and not math.isnan(freed.value):  # the number is as wide as both marks together
+                edge = min(edge, y_of(freed.ci_high) if interval(freed) else y_of(freed.value), y_of(freed.value) - 5)
             drawn += word(at, edge - 5, number(score.value, score.unit), "tick over")
         else:
             drawn += word(at, bottom - 6, UNDEFINED, "none")
-        freed = adjusted[k] if k < len(adjusted) else None
         if freed is not None and not math.isnan(freed.value):
             description += f"; adjusted for judge error: {cell(freed)} %"
             if interval(freed):

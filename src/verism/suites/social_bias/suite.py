@@ -334,10 +334,10 @@ class SocialBias(Suite):
         tables = observed.observations
         images = max((p.n_images for p in self.prompt_list), default=0)
         if images < FEW:
-            few = "one image of a prompt is" if images == 1 else f"{images} images of a prompt are"
+            each = "one image" if images == 1 else f"{images} images"
             lines.append(
-                f"{few} few: a model without any bias would show a MAD, too. It is mad_expected; mad_debiased has it "
-                "taken off"
+                f"with {each} per prompt even a model without any bias has a MAD above 0 (mad_expected); report "
+                "mad_debiased"
             )
         counts = self.known_counts(observed)
         if "answers" in tables:
