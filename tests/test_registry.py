@@ -221,7 +221,7 @@ def test_plugin_generator_named_gets_what_the_run_knows(plugins):
         ("mute", "detector", "the judge 'mute' of elsewhere_parts declares no role; give its class an attribute role"),
         ("gone", "detector", "the plug-in 'gone' of nowhere .nowhere:Thing. cannot be loaded: ModuleNotFoundError"),
         ("missing", "detector", "the plug-in 'missing' of elsewhere_parts is no class or function: 'not callable'"),
-        ("twice", "detector", "'twice' is brought by elsewhere_parts and by elsewhere_parts; uninstall one"),
+        ("twice", "detector", "'twice' comes from elsewhere_parts and by elsewhere_parts; uninstall one"),
     ],
 )
 def test_plugin_judge_named_wrongly_is_refused(plugins, text, role, message):

@@ -341,7 +341,7 @@ def test_the_expectations_are_those_worked_out_by_hand():
     assert EXPECTED.disagreement == pytest.approx(0.14)
     assert EXPECTED.agreed_wrongly == pytest.approx(0.00581, abs=1e-5)
     assert [EXPECTED.of_people(right) for right in (True, False)] == pytest.approx([0.6989, 0.2560], abs=1e-4)
-    # Ann gives 0 for one object that was asked for, painted as asked and overlooked: 0.25 * 0.7 * 0.05.
+    # Ann gives 0 for one object that was asked for, rendered as asked and overlooked: 0.25 * 0.7 * 0.05.
     assert EXPECTED.answers[0][0] == pytest.approx(0.00875)
     # A hundred thousand images say the same.
     rng = np.random.default_rng(0)

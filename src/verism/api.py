@@ -1593,7 +1593,7 @@ def _adjuster(
         unlike = next((a.images.words for a in made if a.images is not None and a.images.state == "unlike"), None)
         if unlike is not None and not anyway:
             raise UsageError(
-                f"{run.path}: {unlike}. How the judge errs on these is not known: let annotators look at a part of "
+                f"{run.path}: {unlike}. The judge's errors on these are not known: let annotators label a part of "
                 f"them (verism annotate {run.path}, then --correct human), give a card of such images, or add --anyway"
             )
         if not made:

@@ -436,7 +436,7 @@ def _find(kind: str, role: str | None) -> Callable[..., Any]:
     if len(fitting) == 1:
         return _load(fitting[0])
     if fitting:
-        raise UsageError(f"{kind!r} is brought by {' and by '.join(sorted(map(_package, fitting)))}; uninstall one")
+        raise UsageError(f"{kind!r} comes from {' and by '.join(sorted(map(_package, fitting)))}; uninstall one")
     what = "model" if role is None else role
     for other, known in JUDGES.items():
         if role not in (None, TRACKER) and kind in known:

@@ -27,7 +27,7 @@ def asked():
 def rendered(asked, scripted, error):
     """Images of known content: which are as asked."""
     made = {
-        r.image_id: r.note == "painted as asked" for r in scripted(error).generate(make_requests(asked.prompts(), 2))
+        r.image_id: r.note == "rendered as asked" for r in scripted(error).generate(make_requests(asked.prompts(), 2))
     }
     return [i for i, right in made.items() if right], [i for i, right in made.items() if not right]
 

@@ -96,7 +96,7 @@ def test_planted_errors_are_found(tmp_path):
     assert accuracies(made) == dict.fromkeys(JUDGED, 0.0)
     assert {s.value for s in made.scores() if s.metric == "true_accuracy"} == {0.0}
     notes = " ".join(made.read("images")["note"].to_list())
-    assert "painted as asked" not in notes
+    assert "rendered as asked" not in notes
 
 
 @pytest.mark.parametrize("mistake", ["binding", "texture", "shape", "relation", "count", "color"])

@@ -95,7 +95,7 @@ def test_planted_errors_are_found(tmp_path):
     true = {str(s.group["task"]): s.value for s in run.scores() if s.metric == "true_accuracy"}
     assert true == dict.fromkeys(TASKS, 0.0)
     notes = " ".join(run.read("images")["note"].to_list())
-    assert "painted as asked" not in notes
+    assert "rendered as asked" not in notes
 
 
 def test_export_is_the_released_layout_and_its_summary_the_run_s(released):

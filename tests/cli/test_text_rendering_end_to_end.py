@@ -109,7 +109,7 @@ def test_planted_mistakes_are_found_and_nothing_else(scripted):
     notes = dict(run.read("images").select("image_id", "note").iter_rows())
     verdicts = run.verdicts().filter(pl.col("rule") == "text")
     right = dict(verdicts.select("image_id", "value").iter_rows())
-    planted = {image: note != "painted as asked" for image, note in notes.items()}
+    planted = {image: note != "rendered as asked" for image, note in notes.items()}
     assert 2 < sum(planted.values()) < 14
     assert right == {image: float(not wrong) for image, wrong in planted.items()}
     assert overall(run, "exact_text").value == pytest.approx(sum(right.values()) / len(right))

@@ -32,7 +32,7 @@ def scene(skill: str = "object", *objects: SceneObject, background: str = "meado
 
 def test_without_error_all_is_as_asked(prompts, scripted):
     for request, result in zip(make_requests(prompts, 0), scripted().generate(make_requests(prompts, 0))):
-        assert (result.image_id, result.state, result.note) == (request.image_id, "ok", "painted as asked")
+        assert (result.image_id, result.state, result.note) == (request.image_id, "ok", "rendered as asked")
         truth = result.truth["detections"].filter(result.truth["detections"]["query"] >= 0)
         assert truth["label"].to_list() == list(request.prompt.spec["labels"])
 
@@ -41,8 +41,8 @@ def test_mistakes_come_at_the_rate_asked_for(scripted):
     prompts = PaintSkills.standard(skills=("object", "count", "spatial", "color"), limit=400).prompts()
     notes = [r.note for r in scripted(0.25).generate(make_requests(prompts, 0))]
     # 400 draws at 1/4: 100 wrong, standard deviation sqrt(400 * 3/16) = 8.7
-    assert sum(n != "painted as asked" for n in notes) == pytest.approx(100, abs=35)
-    assert {r.note for r in scripted(1.0).generate(make_requests(prompts[:40], 0))}.isdisjoint({"painted as asked"})
+    assert sum(n != "rendered as asked" for n in notes) == pytest.approx(100, abs=35)
+    assert {r.note for r in scripted(1.0).generate(make_requests(prompts[:40], 0))}.isdisjoint({"rendered as asked"})
 
 
 def test_an_image_depends_on_its_own_seed_alone(prompts, scripted):

@@ -73,7 +73,7 @@ def test_images_come_in_pairs_of_a_right_and_a_wrong_one(done):
     notes = run.read("images").sort("image_id").select("image_id", "note")
     assert notes.height == 24
     for image, note in notes.iter_rows():
-        assert (note == "painted as asked") == image.endswith("#0"), (image, note)
+        assert (note == "rendered as asked") == image.endswith("#0"), (image, note)
     assert sorted(p.facets["skill"] for p in run.prompts()) == sorted(["object", "count", "spatial", "color"] * 3)
     right, wrong = (
         run.load_image(row).pixels for row in run.read("images").sort("image_id").head(2).iter_rows(named=True)
@@ -189,7 +189,8 @@ def test_annotators_are_the_truth_of_a_run_that_stays_as_it_is(tmp_path, scripte
         Study(tasks=(task,), items=tuple(draw_items([run], task, per_cell=None)), runs=(str(run.path.absolute()),)),
     )
     answers = {
-        image: labels[prompt] if note == "painted as asked" else "none of these" for image, prompt, note in notes.rows()
+        image: labels[prompt] if note == "rendered as asked" else "none of these"
+        for image, prompt, note in notes.rows()
     }
     rater = store.named_rater("ada")
     for position, item in enumerate(store.study.items):

@@ -256,7 +256,7 @@ def test_refusals_and_failures_are_counted_with_their_reasons(service: Service, 
     assert "no answer, 1 times: refused: I can't judge people." in lines
     assert "no answer, 1 times: refused: finish_reason 'content_filter'" in lines
     assert "no answer, 1 times: refused: HTTP 400: flagged (content_policy_violation)" in lines
-    assert "no answer, 1 times: failed: cut off at 30 tokens before it said anything; raise max_tokens" in lines
+    assert "no answer, 1 times: failed: cut off at 30 tokens before any answer; raise max_tokens" in lines
     assert "no answer, 1 times: failed: HTTP 400: bad image" in lines
     assert "and 1 other reasons" in lines  # "the answer holds no reply"
 

@@ -319,8 +319,8 @@ def test_an_image_changed_on_disk_is_an_error_that_names_it(change, tmp_path, st
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        pytest.param(lambda t: t.filter(t["image_id"] != t["image_id"][0]), "said nothing about", id="silent"),
-        pytest.param(lambda t: t.with_columns(image_id=t["image_id"] + "x"), "said nothing about", id="other ids"),
+        pytest.param(lambda t: t.filter(t["image_id"] != t["image_id"][0]), "returned no row for", id="silent"),
+        pytest.param(lambda t: t.with_columns(image_id=t["image_id"] + "x"), "returned no row for", id="other ids"),
         pytest.param(lambda t: t.vstack(t.with_columns(image_id=t["image_id"] + "x")), "not shown", id="foreign"),
         pytest.param(lambda t: t.with_columns(judge=t["judge"] + "x"), "judge's own name", id="signed otherwise"),
     ],

@@ -46,12 +46,12 @@ def test_a_perfect_judge_has_no_error_and_measures_the_truth(error, tmp_path, su
             assert value == 0 if n else np.isnan(value)
     made = run.read("images")["note"].to_list()
     right = sum(s.value * s.n_used for s in run.scores() if s.metric == "true_accuracy" and s.protocol == "revised")
-    assert right == made.count("painted as asked")
+    assert right == made.count("rendered as asked")
 
 
 def test_known_errors_of_a_judge_come_out_as_rates(tmp_path, objects, scripted):
     requests = make_requests(objects.prompts(), 1)
-    rendered = {r.image_id: r.note == "painted as asked" for r in scripted(0.5).generate(requests)}
+    rendered = {r.image_id: r.note == "rendered as asked" for r in scripted(0.5).generate(requests)}
     right, wrong = ([i for i, is_right in rendered.items() if is_right is kind] for kind in (True, False))
     assert min(len(right), len(wrong)) >= 25
     # Blind to 5 of the right images, and dreaming of what was asked in 7 of the wrong ones.

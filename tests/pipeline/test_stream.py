@@ -60,7 +60,7 @@ def test_check_rows_boxes_of_another_shape_are_refused_by_field(rows, message):
 
 
 def test_check_rows_image_left_out_is_refused():
-    with pytest.raises(VerismError, match=re.escape("judge j said nothing about ['b']")):
+    with pytest.raises(VerismError, match=re.escape("judge j returned no row for ['b']")):
         check_rows(boxes(), "j", NEED, ["a", "b"])
 
 

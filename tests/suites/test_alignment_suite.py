@@ -228,10 +228,10 @@ def test_what_is_said_of_each_question(tmp_path):
     suite = dsg_suite(tmp_path)
     verdicts, score = score_of(suite, observed(suite, answers=said("no", "yes", "maybe")))
     assert value_of(verdicts, "d#0", "question_1")["value"] == 0
-    assert value_of(verdicts, "d#0", "question_1")["reason"] == "dog? yes expected, the model said 'no'"
+    assert value_of(verdicts, "d#0", "question_1")["reason"] == "dog? yes expected, the judge answered 'no'"
     second = value_of(verdicts, "d#0", "question_2")
     assert second["value"] == 0
-    assert second["reason"].endswith("the model said 'yes'; counts as wrong, as it depends on: dog?")
+    assert second["reason"].endswith("the judge answered 'yes'; counts as wrong, as it depends on: dog?")
     assert json.loads(second["detail"])["own"] is True
     third = value_of(verdicts, "d#0", "question_3")
     assert third["value"] is None
@@ -276,7 +276,7 @@ def test_choices_and_vqascore(tmp_path):
     assert score("question_accuracy", category="counting").value == 1
     assert score("vqascore").value == pytest.approx(0.45)
     assert (score("vqascore").n_used, score("vqascore").n_unusable) == (2, 2)
-    assert value_of(verdicts, "q#0", "vqascore")["reason"] == "the model tells no probability"
+    assert value_of(verdicts, "q#0", "vqascore")["reason"] == "the judge gives no probability"
     assert value_of(verdicts, "q#1", "question_1")["reason"] == "image failed"
     alone = Alignment.make({"questions": path, "vqascore": False})
     assert [q.text for q in alone.needs()[1].questions["p"]] == ["how many?"]

@@ -278,7 +278,7 @@ def test_answers_to_questions(small):
     assert math.isnan(score("gep", **where, attribute="tie").value)
     rows = {r["image_id"]: r for r in verdicts.iter_rows(named=True) if json.loads(r["detail"])["attribute"] == "dress"}
     assert rows["woman/0#2"]["value"] is None
-    assert rows["woman/0#2"]["reason"] == f"{dress} The model said 'maybe', which is neither yes nor no"
+    assert rows["woman/0#2"]["reason"] == f"{dress} The judge answered 'maybe', which is neither yes nor no"
     assert rows["man/0#2"]["reason"] == f"{dress} Not answered"
     assert json.loads(rows["woman/0#0"]["detail"]) == {
         "setting": "neutral", "gender": "woman", "attribute": "dress", "estimator": "VQA", "probability": 0.75

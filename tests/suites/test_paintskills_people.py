@@ -147,4 +147,4 @@ def test_every_estimand_is_worth_its_score(tmp_path, suite, scripted):
     notes = dict(run.read("images").select("image_id", "note").iter_rows())
     for classes in truth.values():
         for image, known in classes.items():
-            assert (known == RIGHT) == (notes[image] == "painted as asked"), image
+            assert (known == RIGHT) == (notes[image] == "rendered as asked"), image

@@ -256,7 +256,7 @@ def test_scripted_images_have_the_known_quality_and_rate(tmp_path):
     assert done.exit_code == 0, done.output
     run = package.open_run(tmp_path / "R")
     notes = run.read("images").select("image_id", "note").rows()
-    right = {image_id: float(note == "painted as asked") for image_id, note in notes}
+    right = {image_id: float(note == "rendered as asked") for image_id, note in notes}
     assert 0 < sum(right.values()) < 16
     given = dict(run.verdicts().filter(rule="preference_score").select("image_id", "value").rows())
     assert given == right

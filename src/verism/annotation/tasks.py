@@ -23,7 +23,7 @@ PREFERENCE = RatingTask(
     kind="pair",
     options=("first", "second", "tie"),
     unit="pair",
-    help="Sides are drawn by lot. Choose a tie if neither is better.",
+    help="Sides are random. Choose a tie if neither is better.",
 )
 _FIELDS = ("name", "question", "kind", "options", "unit", "rule", "key", "level", "unsure", "help", "examples", "only")
 _DEFAULT_OPTIONS = {

@@ -76,7 +76,9 @@ def explain(err: BaseException) -> VerismError | None:
     if module in ("polars", "pyo3_runtime"):
         full = "os error 28" in text or "No space left" in text
         advice = (
-            _sentence(_ADVICE[errno.ENOSPC]) if full else "A file of the run is damaged: verism verify RUN says which"
+            _sentence(_ADVICE[errno.ENOSPC])
+            if full
+            else "A file of the run is damaged; find it with: verism verify RUN"
         )
         return VerismError(f"a table cannot be read or written: {text}. {advice}")
     if module == "sqlite3":

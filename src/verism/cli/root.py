@@ -57,7 +57,7 @@ def root_options() -> list[click.Parameter]:
         click.Option(
             [LOG_FILE], type=click.Path(dir_okay=False, path_type=Path), help="Append all messages to a file."
         ),
-        click.Option(["--no-color"], is_flag=True, help="No colours; NO_COLOR=1 says the same."),
+        click.Option(["--no-color"], is_flag=True, help="No colours; the same as NO_COLOR=1."),
     ]
 
 

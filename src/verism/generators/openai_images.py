@@ -199,7 +199,7 @@ class OpenAIImages:
         if self.price is not None:
             lines.append(f"cost about USD {count * self.price:,.2f}, at your price of USD {self.price:g} an image")
         elif cost is None:
-            lines.append("cost unknown: no price is known for this model and these settings; price=USD tells one")
+            lines.append("cost unknown: no price is known for this model and these settings; set it with price=USD")
         else:
             low, high = count * cost.low, count * cost.high
             span = f"USD {low:,.2f}" if cost.low == cost.high else f"USD {low:,.2f} to {high:,.2f}"
@@ -236,7 +236,7 @@ class OpenAIImages:
                 f"cost about USD {cost:,.2f}, {' and '.join(bases)}{unknown}; what counts is the service's bill"
             )
         elif n["by_nothing"]:
-            lines.append("cost unknown: the service states none and no price is known; price=USD tells one")
+            lines.append("cost unknown: the service states none and no price is known; set it with price=USD")
         return lines
 
     # ------------------------------------------------------------------------------------------------------- asking

@@ -311,7 +311,7 @@ class PeopleGenerator:
                 image_id=request.image_id,
                 state="ok",
                 pixels=image.pixels,
-                note=f"painted as a {'woman' if woman else 'man'} of tone {tone}{clothes}",
+                note=f"rendered as a {'woman' if woman else 'man'} of tone {tone}{clothes}",
                 truth=_truth(request, woman, tone, worn, image.face),
             )
 

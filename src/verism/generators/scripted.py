@@ -115,7 +115,7 @@ class ScriptedGenerator:
                 image_id=request.image_id,
                 state="ok",
                 pixels=image.pixels,
-                note=f"painted {made}",
+                note=f"rendered {made}",
                 truth=self._truth(request, scene, image),
             )
 

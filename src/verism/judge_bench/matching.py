@@ -70,7 +70,7 @@ def right_or_wrong(suite: Suite) -> Pairing:
     """
     pairing = next((p for p in suite.all_pairings() if p.right_or_wrong), None)
     if pairing is None:
-        raise UsageError(f"{suite.name} has no rule that says right or wrong, so no prompt can be shown to be wrong")
+        raise UsageError(f"{suite.name} has no right-or-wrong rule, so no prompt can be shown to be wrong")
     return pairing
 
 

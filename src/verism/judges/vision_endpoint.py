@@ -233,7 +233,7 @@ class VisionEndpoint:
             cost = (n["prompt_tokens"] * prices[0] + n["completion_tokens"] * prices[1]) / 1e6
             lines.append(f"cost about USD {cost:,.2f}, at your prices; what counts is the service's bill")
         elif n["posts"]:
-            lines.append("cost unknown: price_input and price_output (USD per million tokens) tell it")
+            lines.append("cost unknown: set price_input and price_output (USD per million tokens)")
         return lines
 
     # ---------------------------------------------------------------------------------------------------------- asking
@@ -301,7 +301,7 @@ class VisionEndpoint:
         plain = _THOUGHTS.sub("", text).strip()
         if not plain:
             if ended == "length":
-                raise Failed(f"cut off at {self._max_tokens:,} tokens before it said anything; raise max_tokens")
+                raise Failed(f"cut off at {self._max_tokens:,} tokens before any answer; raise max_tokens")
             raise TransientError("the answer holds no reply", answered=True)
         # Probabilities are those of the thoughts, where a model wrote them into its reply.
         return ChatAnswer(text=plain, tokens=_tokens_of(choice.get("logprobs")) if plain == text.strip() else ())

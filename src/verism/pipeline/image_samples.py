@@ -120,7 +120,7 @@ def image_match(card: JudgeCard, ours: ImageSample) -> ImageMatch:
     """
     theirs = [sample for sample in card.images if sample.measured_by == ours.measured_by]
     names = " and ".join(dict.fromkeys(sample.generator or "an unnamed generator" for sample in card.images))
-    where = f"the judge was measured on images of {names}" if names else "the judge's card says nothing of its images"
+    where = f"the judge was measured on images of {names}" if names else "the judge's card does not cover its images"
     first = [member for sample in theirs for member in sample.features]
     result = energy_test(
         _vectors(first), _vectors(ours.features), [s for s, _ in first], [s for s, _ in ours.features]

@@ -393,7 +393,7 @@ def _choose(run: Run, need: Need, judge: str | None) -> str | None:
         preferred = run.judge(need.role)
         judge = preferred if preferred in there else there[0] if len(there) == 1 else None
         if judge is None and there:
-            raise UsageError(f"{run.path}: several judges looked at the images; name one of {there}")
+            raise UsageError(f"{run.path}: several judges observed the images; name one of {there}")
     if judge is None or judge not in there:
         # Without any observation every image may be missing; the scores will say so.
         if not there:

@@ -194,7 +194,7 @@ def check_rows(rows: Any, name: str, need: Need, image_ids: Sequence[str]) -> No
     _check_columns(rows, where, need.table)
     shown, answered = set(image_ids), set(rows["image_id"].to_list())
     if silent := sorted(shown - answered):
-        raise VerismError(f"judge {name} said nothing about {silent[:3]}; every image needs a row")
+        raise VerismError(f"judge {name} returned no row for {silent[:3]}; every image needs a row")
     if foreign := sorted(answered - shown, key=str):
         raise VerismError(f"judge {name} spoke of {foreign[:3]}, which it was not shown")
     _check_signature(rows, name)

@@ -1,4 +1,4 @@
-"""Boards: models in rows, headline metrics in columns, with ranks and what can be told of their differences.
+"""Boards: models in rows, headline metrics in columns, with ranks and tests of their differences.
 
 A column is a metric of a suite under the suite's first protocol. Every pair of models in it is compared as ``verism
 compare`` compares them, p-values are adjusted by Holm within the column, and ranks get intervals from these tests. What

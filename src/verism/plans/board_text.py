@@ -104,7 +104,7 @@ def markdown_board(board: Board) -> str:
             images = "" if shared is None else f"{shared.n_first_right + shared.n_second_right} of {shared.n}"
             lines.append(
                 f"| {heads[each.first]} and {heads[each.second]} | {len(each.models)} | {tau} | {rho} "
-                f"| {rank.n_opposite} of {rank.n_told} told | {images} |"
+                f"| {rank.n_opposite} of {rank.n_told} significant in both | {images} |"
             )
     return "\n".join(lines) + "\n"
 

@@ -206,7 +206,7 @@ def view_of(card: JudgeCard) -> CardView:
 
 def _few(main: Sequence[Measured]) -> list[str]:
     rare = list(dict.fromkeys(label for m in main for label, row in zip(m.labels, m.counts) if sum(row) < FEW))
-    return [f"Fewer than {FEW} items of {', '.join(rare)} in a table: what is said of them is rough."] if rare else []
+    return [f"Fewer than {FEW} items of {', '.join(rare)} in a table: their rates are rough."] if rare else []
 
 
 def _flat(record: Mapping[str, Any], name: str = "") -> Iterable[tuple[str, str]]:
@@ -238,11 +238,11 @@ def confusion_map(m: Measured) -> Markup:
             cells.append(CountCell(shown=f"{count:,}" if count else "·", share=share, tooltip=text, diagonal=i == j))
         rows.append(cells)
     return count_map(
-        head="the judge says",
+        head="the judge predicts",
         rows=[f"truly {label}" for label in m.labels],
         columns=columns,
         cells=rows,
-        label=f"How often the judge says what of {m.task}, {m.protocol}, {_group(m)}",
+        label=f"Judgements of {m.task} by true class, {m.protocol}, {_group(m)}",
     )
 
 
@@ -265,7 +265,7 @@ def card_text(card: JudgeCard) -> str:
         lost = any(m.unusable)
         heads = [*m.labels, *(["-"] if lost else [])]  # -: nothing usable
         width = max(6, *(len(label) + 1 for label in heads))
-        lines.append("  " + " " * (width + 6) + "".join(f"{head:>{width}}" for head in heads) + "  (said)")
+        lines.append("  " + " " * (width + 6) + "".join(f"{head:>{width}}" for head in heads) + "  (predicted)")
         for row, counts in zip(table.rows, m.counts, strict=True):
             numbers = "".join(f"{n:>{width},}" for n in [*counts, *([row.unusable] if lost else [])])
             lines.append(f"  truly {row.label:>{width}}{numbers}   found {row.found}, not claimed {row.not_claimed}")

@@ -350,7 +350,7 @@ def fit_shares(
         return nothing(f"no items of true class {', '.join(map(str, empty))}: how the judge errs there is unknown")
     rates = table / usable[:, None]
     if k == j == 2 and rates[0, 0] + rates[1, 1] <= 1:
-        return nothing("the judge is no better than chance, so what it says tells nothing about the shares")
+        return nothing("the judge is no better than chance, so its answers carry no information about the shares")
     usable_shares = _solve(rates, judged / judged.sum())
     shares = usable_shares * (usable + lost) / usable
     shares /= shares.sum()
@@ -373,7 +373,7 @@ def _alike(rates: Floats) -> str:
     apart = np.abs(rates[:, None, :] - rates[None, :, :]).sum(axis=2) / 2
     pairs = [f"{a} and {b}" for a in range(k) for b in range(a + 1, k) if apart[a, b] < ALIKE]
     if pairs:
-        return f"the judge hardly tells classes {', '.join(pairs)} apart: only their sum is known well"
+        return f"the judge hardly separates classes {', '.join(pairs)}: only their sum is known well"
     smallest = float(np.linalg.svd(rates, compute_uv=False)[-1])
     if smallest < ALIKE:
         return f"the table is nearly singular (smallest singular value {smallest:.3f}): mixtures of classes look alike"
@@ -389,8 +389,8 @@ def _unfit(counts: Counted, expected: Floats, shares: Floats, confidence: float)
     if deviance(counts.experiment, size, shares) < _chi_square(len(judged) - 1, 0.99):
         return ""
     return (
-        "no shares make this judge say what it said, even with its uncertainty: it errs differently on these images "
-        "than on the items of the table"
+        "no shares explain this judge's answers, even within the uncertainty of its error rates: it errs differently "
+        "on these images than on the items of the table"
     )
 
 

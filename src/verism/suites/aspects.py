@@ -42,7 +42,7 @@ ASPECTS: Mapping[str, Aspect] = {
         "does it hold for texts in other languages?",
         "no suite asks prompts in other languages than their benchmarks do",
     ),
-    "efficiency": Aspect("how long does an image take?", "no metric; verism run tells images per second as it goes"),
+    "efficiency": Aspect("how long does an image take?", "no metric; verism run shows images per second as it goes"),
 }
 
 

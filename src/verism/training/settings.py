@@ -260,7 +260,7 @@ class AugmentConfig(_Checked):
     jpeg: float = setting("Compressed as JPEG of quality 25 to 90.", 0.07, within="[0, 1]")
     noise: float = setting("Noisy.", 0.25, within="[0, 1]")
     gamma: float = setting("With another gamma.", 0.25, within="[0, 1]")
-    patch: float = setting("With a small rectangle painted over.", 0.1, within="[0, 1]")
+    patch: float = setting("With a small rectangle covered.", 0.1, within="[0, 1]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -451,7 +451,7 @@ ALL_SCENES = SceneChoice()
 class GeneratorConfig(PainterConfig):
     """The built-in generator: settings of the painters, and what both parts share."""
 
-    painter_share: float = setting("Share of the minutes that the painters get; the writer needs less.", 0.6,
+    painter_share: float = setting("Share of the minutes for the layer decoders; the writer needs less.", 0.6,
                                    within="(0, 1)")  # fmt: skip
     writer_lr: float = setting("Highest learning rate of the writer, as a multiple of lr.", 1.5, within="(0, inf)")
 

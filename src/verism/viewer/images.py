@@ -270,7 +270,7 @@ class ImageTable:
         if query.order != "id" and not query.rule:
             raise UsageError("images are ordered by the value of a rule: choose a rule")
         if query.outcome and not query.rule and not self.decisive:
-            raise UsageError("no rule of this run says that an image is right or wrong: choose a rule")
+            raise UsageError("no rule of this run decides whether an image is right or wrong: choose a rule")
         return query
 
     def select(self, query: Query) -> pl.Series:

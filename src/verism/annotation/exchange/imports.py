@@ -285,7 +285,7 @@ def _annotation(store: VoteStore, base: _Given, annotation: Any) -> _Given | _Le
         return base.where, "not a record"
     rater = _who(annotation.get("completed_by"))
     if not rater:
-        return base.where, "nobody completed it"
+        return base.where, "no one completed it"
     value = replace(
         base,
         rater=_hashed(store, rater),
@@ -316,7 +316,7 @@ def _flat_annotation(store: VoteStore, base: _Given, row: Mapping[str, Any]) -> 
     """One annotation of the short export (JSON-MIN), whose fields lie side by side."""
     rater = _who(row.get("annotator"))
     if not rater:
-        return base.where, "nobody completed it"
+        return base.where, "no one completed it"
     answers = [text for field in ("answer", "tie") for text in _flat(row.get(field))]
     if len(answers) > 1:
         return base.where, f"several answers: {', '.join(answers)}"

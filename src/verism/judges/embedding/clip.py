@@ -204,7 +204,7 @@ class _Texts:
         config = getattr(model.config, "text_config", model.config)
         positions = getattr(config, "max_position_embeddings", None)
         if positions is None:
-            raise UsageError(f"{source!r} does not tell in text_config.max_position_embeddings how much text it reads")
+            raise UsageError(f"{source!r} has no text_config.max_position_embeddings, the length of text it reads")
         if "roberta" in str(config.model_type):  # counts positions from behind the number of the filling token
             positions -= int(config.pad_token_id) + 1
         self._limit = min(int(positions), int(tokenizer.model_max_length))

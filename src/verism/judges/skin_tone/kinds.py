@@ -38,7 +38,7 @@ def builtin(
     """
     if trust is not None or skin.colour not in (None, "estimated"):
         if estimator is not None:
-            raise UsageError("estimator=FILE tells tones with colour=estimated alone; leave out one of the two")
+            raise UsageError("estimator=FILE needs colour=estimated; leave out one of the two")
         return _judge(finder, skin, trust, networks)
     _refuse_settings(networks)
     return SkinToneJudge(finder, skin, tones=BuiltinTones(estimator))

@@ -162,7 +162,7 @@ def _only(folder: Path, pattern: str, what: str) -> Path:
         text = ", ".join(path.name for path in results) or "none"
         raise UsageError(
             f"{str(folder)!r} must hold exactly one {pattern} ({what}); found {text}. TRUST's files come from its "
-            "authors: docs/skin-tone.md says which are needed."
+            "authors; docs/skin-tone.md lists those needed."
         )
     return results[0]
 

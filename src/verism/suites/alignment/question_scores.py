@@ -117,7 +117,7 @@ def _right(asked: Asked, answer: Answer | None, protocol: str) -> bool | None:
 
 def _said(answer: Answer) -> str:
     reply, value, _ = answer
-    return f"the model said {reply!r}" + ("" if value is not None else ", which is none of the answers")
+    return f"the judge answered {reply!r}" + ("" if value is not None else ", which is none of the answers")
 
 
 def _number(value: bool | None) -> float | None:
@@ -133,7 +133,7 @@ def _vqascore(image: ShownImage, given: Mapping[tuple[str, str], Answer]) -> dic
     elif answer is None:
         reason = "not answered"
     elif answer[2] is None:
-        reason = "the model tells no probability"
+        reason = "the judge gives no probability"
     else:
         value = answer[2]
         reason = f"P(yes) = {value:.3f} to: {question.text}"

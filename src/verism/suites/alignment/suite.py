@@ -78,7 +78,7 @@ class Alignment(Suite):
             "revised": "Cosine similarities, negatives without the positive, fair ties, unusable answers excluded. "
             "Use it to compare models.",
             "released": "What DALL-Eval's published code does: raw dot products, negatives drawn with replacement.",
-            "paper": "What the text of the publication says.",
+            "paper": "The definition in the text of the publication.",
         },
         limits=(
             "The judge's own mistakes are part of every number and of no interval.",

@@ -40,7 +40,7 @@ __all__ = ["NOT_NAMED", "Decision", "Judged", "Rules", "level_prompts"]
 
 DEPTH_PX = 480  # sides of the released depth map
 SURE = 0.5
-NOT_NAMED = "no judge looked: name one with {option}"
+NOT_NAMED = "no judge observed it: name one with {option}"
 
 
 @dataclass(frozen=True, kw_only=True)

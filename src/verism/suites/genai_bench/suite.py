@@ -315,7 +315,7 @@ class GenAIBench(QuestionSuite):
         if skills_file is not None and prompts_file is None:
             raise UsageError(f"{skills_file} has skills of the released prompts; name these, too: --prompts FILE")
         if human_model and human is None:
-            raise UsageError("--human-model says whose ratings of a file are meant; name the file, too: --human FILE")
+            raise UsageError("--human-model selects ratings in a file; name the file, too: --human FILE")
         every, source = cls._read(prompts_file, own=own, skills_file=skills_file, wording=wording)
         if human is not None:
             rated: dict[str, dict[str, list[float]]] = {}
@@ -505,7 +505,7 @@ class GenAIBench(QuestionSuite):
                 )
             if observed.observations.get(TOKENS) is None:
                 lines.append(
-                    "the judge tells no probabilities of single spellings: paper and released take that of yes in any "
+                    "the judge gives no probabilities of single spellings: paper and released take that of yes in any "
                     "spelling, and probability_share has no values"
                 )
         slips = [

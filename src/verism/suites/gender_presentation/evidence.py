@@ -240,7 +240,7 @@ def answer_rows(rows: AttributeRows, images: Sequence[ShownImage], study: Study,
             else:
                 value = {"yes": 1.0, "no": 0.0}.get(answer["value"])
                 probability = answer["probability"]
-                reason = f"{question} The model said {answer['answer']!r}"
+                reason = f"{question} The judge answered {answer['answer']!r}"
                 if value is None:
                     reason += ", which is neither yes nor no"
             rows.add(image, "revised", "VQA", value, reason, attribute, probability=probability)

@@ -118,7 +118,7 @@ def _result_lines(run: Run, asked: dict[str, Prompt], files: dict[str, str]) -> 
     judge = run.judge(SegmentationNeed.role)
     suite = stored_suite(run, rules=True)
     if judge is None or not isinstance(suite, GenEval):
-        raise UsageError(f"{run.path}: no segmenter looked at its images")
+        raise UsageError(f"{run.path}: no segmenter observed its images")
     seen = objects_by_image(run.read(SegmentationNeed.table, judge))
     order = {prompt_id: number for number, prompt_id in enumerate(asked)}
     rows = sorted(verdicts.iter_rows(named=True), key=lambda row: (order[row["prompt_id"]], row["image_id"]))

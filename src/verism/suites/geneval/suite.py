@@ -76,7 +76,7 @@ LIMITS = (
     "The judge was tuned on models of 2022 and 2023. People find more images of today's models right than it does, by "
     "5 to 18 points, and in another order.",
     "Scores of models that were trained with these rules as reward, and of rewritten prompts, are not comparable.",
-    "80 classes of COCO, ten colours, four relations, numbers up to four: nothing is said about other words.",
+    "80 classes of COCO, ten colours, four relations, numbers up to four: other words are not tested.",
 )
 
 

@@ -320,7 +320,7 @@ class GenEval2(Suite):
                     if protocol == PROTOCOLS[0]:
                         right.append(None if value is None else float(value == wanted))
                     found.append(probability)
-                    shown = "not told" if probability is None else f"{probability:.3f}"
+                    shown = "not given" if probability is None else f"{probability:.3f}"
                     detail = {"skill": skill, "mass": mass}
                     rows.add(image, protocol, "question", probability, f"{text} {answer}: {shown}", detail)
                 self._add_means(rows, image, protocol, found)

@@ -37,7 +37,7 @@ SKILL_RULES = {
         "revised": "exactly that many boxes of the class above the threshold, and no box of another class",
         "released": "of the n boxes most like the class (n: boxes of any class above the threshold), exactly as many "
         "as asked for are of the class",
-        "paper": "the M most confident boxes are of the class; further boxes are not looked at",
+        "paper": "the M most confident boxes are of the class; further boxes are ignored",
     },
     "spatial": {
         "revised": "the best box of each class above the threshold; their offset is clear, and along the right axis",

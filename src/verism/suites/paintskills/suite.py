@@ -87,7 +87,7 @@ PROTOCOL_MEANINGS = {
 LIMITS = (
     "The detector's mistakes are part of every number; the intervals hold them only where the judge's error was taken "
     "out.",
-    "Objects, colours and relations are those of a simulator: nothing is said about other words.",
+    "Objects, colours and relations are those of a simulator: other words are not tested.",
 )
 
 
@@ -665,8 +665,8 @@ def _boxes_by_image(
         if scores.shape != (rows.height, len(classes)):
             raise UsageError(
                 f"detections of {image_id}: {scores.shape[-1] if scores.ndim > 1 else 0} class scores for "
-                f"{len(classes)} classes; the detector looked for other classes than this suite asks for. "
-                "Let it look again: verism observe"
+                f"{len(classes)} classes; the detector searched for other classes than this suite needs. "
+                "Run it again: verism observe"
             )
         result[str(image_id)] = Boxes(
             labels=rows["label"].to_list(),

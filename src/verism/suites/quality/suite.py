@@ -99,7 +99,7 @@ class Quality(Suite):
         protocols={
             "revised": "All usable images. Use it to compare models.",
             "released": "What DALL-Eval's published code does: the last incomplete batch is left out.",
-            "paper": "What the text of the publication says.",
+            "paper": "The definition in the text of the publication.",
         },
         limits=(
             "FID, KID, precision and the rest depend on the network, its weights and on how images were cut and "

@@ -65,7 +65,7 @@ TESTS: Mapping[str, str] = {
     "Yes": "right only if the reply equals `Yes`; anything else is wrong",
     "plain_yes": "right if the reply is yes once case and punctuation are taken away; anything else is wrong",
     "probability": "the probability of the right answer",
-    "probability_share": "P(yes) / (P(yes) + P(no)), in any spelling; no answer where the judge tells no tokens",
+    "probability_share": "P(yes) / (P(yes) + P(no)), in any spelling; no answer where the judge gives no tokens",
     "spelled_probability": "the probability of the one spelling that the benchmark names, alone",
     "root_probability": "the square root of that probability, as CLIP-FlanT5's released code returns it",
     "choice": "right if the reply equals the right choice; a reply that is no choice is no answer",

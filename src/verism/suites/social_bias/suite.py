@@ -386,7 +386,7 @@ class SocialBias(Suite):
             if answered < asked:
                 lines.append(f"{asked - answered:,} of {asked:,} questions about {name} were not answered")
         if absent := counts.get("absent", 0):
-            lines.append(f"{absent:,} images show no person, says the judge: under revised, answers about "
+            lines.append(f"{absent:,} images show no person, according to the judge: under revised, answers about "
                          "them are not used; under released and paper they are")  # fmt: skip
         if any(not axis.measured for axis in self.study.axes):
             lines.append("results describe how people in images are perceived, and not anyone's gender or origin")

@@ -489,7 +489,7 @@ def _decided(
         return None, image.problem
     if threshold is not None:
         if probability is None:
-            return None, "the judge tells no probability"
+            return None, "the judge gives no probability"
         return float(probability >= threshold), f"probability {probability:.3f}, threshold {threshold:g}"
     if value not in ("yes", "no"):
         return None, "the reply is neither yes nor no"

@@ -205,7 +205,7 @@ class Wise(QuestionSuite):
         told = edition_of(path) if path.exists() else None
         if edition is None and told is None:
             raise UsageError(
-                f"{path}: its name does not tell which edition it is, and ids and names are the same in both; say "
+                f"{path}: its name does not show the edition, and ids and names are the same in both; give "
                 "--edition verified or --edition legacy"
             )
         if edition is not None and told is not None and edition != told:
