@@ -159,7 +159,7 @@ def test_what_was_left_out_is_said_and_judges_nobody_asks_are_refused(world, fin
         "run", "geography", "--reference", world / "real.csv", "--images", world / "made.csv", "--clip", clip,
         "--out", tmp_path / "run",
     )  # fmt: skip
-    assert "note: not measured, as no judge was named: --features" in alone.stderr
+    assert "note: not measured (no judge given): --features" in alone.stderr
     assert "consistency" in alone.stdout
     assert "precision" not in alone.stdout
     with pytest.raises(UsageError, match="with these settings paintskills does not use --clip; it uses --detector"):

@@ -148,7 +148,7 @@ def test_without_a_judge_of_skin_tone_tones_are_left_out_and_that_is_said(
     code, shown, err = in_process("score", tmp_path / "run")
     assert code == 0
     answer = " ".join((shown + err).split()).replace("_", "-")
-    assert "not measured, as no judge was named: --skin-tone" in answer
+    assert "not measured (no judge given): --skin-tone" in answer
     # The cascades need OpenCV, and say so.
     monkeypatch.setitem(sys.modules, "cv2", None)
     code, _, err = in_process(*command[:-1], tmp_path / "named", "--skin-tone", "cascade")

@@ -74,6 +74,24 @@ def test_regions_that_do_not_differ_significantly_are_said_not_to():
     assert "lowest for Africa (40.0 % [30.0, 50.0])" in told
 
 
+def test_regions_are_of_one_family_of_prompts_as_scored_runs_have_them():
+    def of(family, gap, p, worst):
+        return [
+            score("precision_gap", gap, 0.01, 0.8, n=48, family=family),
+            score("precision_gap_p_value", p, unit="p", family=family),
+            score("precision_worst", worst, 0.2, 0.9, n=48, family=family, region="North"),
+        ]
+
+    region, country = of("region", 0.4, 0.042, 0.58), of("country", 0.1, 0.5, 0.7)
+    [answer] = geography_answers(region)
+    assert answer == (
+        "Regions differ in realism (precision): gap 40.0 points [1.0, 80.0], p = 0.042; "
+        "lowest for North (58.0 % [20.0, 90.0]) (48 images)."
+    )
+    [answer] = geography_answers([*region, *country], {"family=region": "object in region"})
+    assert answer.endswith("(48 images), prompts: object in region.")
+
+
 def test_bias_names_what_is_farthest_from_even_and_axes_without_a_usable_image():
     scores = [
         score("mad", 0.25, 0.2, 0.3, unit="MAD", axis="gender"),

@@ -251,7 +251,7 @@ def _dry_run(planned: Plan, as_json: bool) -> None:
         images = planned.judgements.get(role)
         click.echo(f"{option_of(role)}: {name}" + ("" if images is None else f", {images:,} images to observe"))
     if planned.not_measured:
-        click.echo(f"not measured, as no judge is named: {', '.join(map(option_of, planned.not_measured))}")
+        click.echo(f"not measured (no judge given): {', '.join(map(option_of, planned.not_measured))}")
     for line in planned.estimate:
         click.echo(line)
     for text in planned.examples:

@@ -127,7 +127,7 @@ def _scored(
     added = added_scores(run, suite.presentation(), metrics)
     scores = [*complete_scores(suite, scores), *added.scores]
     absent = [option_of(need.role) for need in suite.needs() if need.table not in named]
-    left_out = [f"not measured, as no judge was named: {', '.join(absent)}"] if absent else []
+    left_out = [f"not measured (no judge given): {', '.join(absent)}"] if absent else []
     gap = sum(p.n_images for p in observed.prompts.values()) - n_images
     if gap > 0:
         left_out.append(f"the run is not finished: {gap:,} of its images are not there yet")

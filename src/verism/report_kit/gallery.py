@@ -272,11 +272,10 @@ def image_gallery(evidence: Evidence, settings: GallerySettings | None = None) -
         else "first those that stand out: a decision went against them, or they are in the lowest tenth of a similarity"
     )
     words = {o: "those that stand out" if names[o] == "stands out" else f"{names[o]} ones" for o in OUTCOMES}
-    places = ", ".join(f"{SHARES[o]:.0%} of the places are for {words[o]}" for o in OUTCOMES)
+    places = ", ".join(f"{SHARES[o]:.0%} {words[o]}" for o in OUTCOMES)
     intro = settings.intro or (
-        f"{chosen} (by the {evidence.main} protocol). Of a large run, {places}, as far as there are any; in each, "
-        "groups take turns, and within a group a hash of the id draws. The shares here are therefore not those of the "
-        "run."
+        f"{chosen} (by the {evidence.main} protocol). Of a large run this is a sample: {places}, where there are so "
+        "many, spread over groups and drawn by a hash of the id. Shares of this gallery are not those of the run."
     )
     gallery = Gallery(
         tiles=tiles,

@@ -136,7 +136,7 @@ class BuiltinEmbedder:
             more = f" and {len(often) - _NAMED} more" if len(often) > _NAMED else ""
             lines.append(
                 f"{self.name} does not know {len(often)} word{'s' * (len(often) > 1)} of {len(self._n_texts):,} texts, "
-                f"and no number says anything about them: {', '.join(often[:_NAMED])}{more}"
+                f"so no number depends on them: {', '.join(often[:_NAMED])}{more}"
             )
         if self._cut:
             lines.append(f"{self.name} reads {LONGEST - 1} words of a text; {self._cut:,} texts are longer, and cut")

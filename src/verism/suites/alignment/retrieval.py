@@ -88,7 +88,7 @@ def retrieval_verdicts(
             raise UsageError(f"R-precision: {err}") from err
         for image, chance in zip(images, result.per_image.tolist(), strict=True):
             reason = (
-                f"its text comes first among {pool} with chance {chance:.3f}"
+                f"its text comes first among {pool} with probability {chance:.3f}"
                 if protocol == "revised"
                 else f"its text comes first in {chance:.0%} of {REPEATS} draws of {pool - 1} others"
             )

@@ -390,7 +390,7 @@ class Geography(Suite):
         """
         from verism.suites.geography.answers import geography_answers
 
-        return geography_answers(scores) or super().answers(scores)
+        return geography_answers(scores, self.layout.names) or super().answers(scores)
 
     def remarks(self, observed: Observed, protocols: Sequence[str] = ("revised",)) -> list[str]:
         """Lines on set sizes, cells that are short or undefined, and duplicates."""

@@ -54,7 +54,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         ),
         MetricSpec(
             "category_score",
-            title="questions right, by category",
+            title="questions right",
             meaning="Share of the questions of a category answered as expected, before any dependency rule; it counts "
             "answers, not images.",
             scale=SHARE,
@@ -64,7 +64,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         ),
         MetricSpec(
             "category_score_gated",
-            title="questions right, by category, with dependencies",
+            title="questions right, with dependencies",
             meaning="The same after the dependency rule.",
             scale=SHARE,
             better="higher",

@@ -542,13 +542,10 @@ class QuestionSuite(Suite):
 
     # -------------------------------------------------------------------------------------------------------- remarks
     def remarks(self, observed: Observed) -> Sequence[str]:
-        """The switches behind each number, and what keeps numbers from being compared with published ones."""
+        """What keeps numbers from being compared with published ones, and the switches behind each number."""
         answers = observed.observations.get(AnswerNeed.table)
         judge = "" if answers is None or answers.is_empty() else str(answers["judge"][0])
-        lines = [
-            f"{protocol}: {self.switches(protocol).words(suffix=self.suffix, images=str(self.n_images), judge=judge)}"
-            for protocol in self.info.protocols
-        ]
+        lines = []
         if self.source.get("scenes"):
             lines.append("the prompts are of our own making, for rendered scenes, and not the benchmark's")
         elif self.suffix != self.released_suffix:
@@ -564,7 +561,10 @@ class QuestionSuite(Suite):
         if answers is not None:
             lines += [] if judge == TRUTH else self._answer_remarks(answers)
             lines += self._choice_remarks(observed)
-        return lines
+        return lines + [
+            f"{protocol}: {self.switches(protocol).words(suffix=self.suffix, images=str(self.n_images), judge=judge)}"
+            for protocol in self.info.protocols
+        ]
 
     def _choice_remarks(self, observed: Observed) -> list[str]:
         """What becomes of replies to questions with choices that are none of them."""
