@@ -1871,6 +1871,7 @@ def compare(
     all_protocols: bool = False,
     anyway: bool = False,
     seed: int = 0,
+    names: tuple[str, str] = ("A", "B"),
 ) -> list[Difference]:
     """Comparison of two runs of one suite: B minus A, under the protocol to compare models with.
 
@@ -1887,6 +1888,7 @@ def compare(
         anyway: whether numbers that should not be compared are compared all the same; ``Difference.reasons`` says of
             each row why they should not.
         seed: seed of random permutations, where they are needed.
+        names: how the reasons call the two runs.
 
     Raises:
         UsageError: runs of different suites, with nothing in common, or not comparable.
@@ -1907,6 +1909,7 @@ def compare(
         all_protocols=all_protocols,
         anyway=anyway,
         seed=seed,
+        names=names,
     )
     order = {name: n for n, name in enumerate(known)}
     return sorted(rows, key=lambda row: order.get(row.protocol, len(order)))

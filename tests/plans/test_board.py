@@ -15,7 +15,7 @@ import pytest
 import verism
 from verism.errors import UsageError
 from verism.plans import Plan, run_plan
-from verism.plans.board import Board, make_board
+from verism.plans.board import Board, Column, make_board
 from verism.plans.board_page import board_page
 from verism.plans.board_text import latex_board, markdown_board
 from verism.store import Run
@@ -195,3 +195,25 @@ def test_page_is_self_contained_and_escapes_text(board):
     assert "default-src 'none'" in page
     [data] = re.findall(r'<script type="application/json" id="board">(.*?)</script>', page, re.S)
     assert json.loads(data) == board.record()
+
+
+def column_of(name: str, ranked: tuple[str, ...], wins: tuple[tuple[int, ...], ...] = ()) -> Column:
+    return Column(
+        key=name, suite="s", title="S", metric=name, label=name, group={}, protocol="revised", unit="share",
+        better="higher", meaning="", judges={}, ranked=ranked, wins=wins,
+    )  # fmt: skip
+
+
+def test_answer_counts_metrics_that_separate_models_and_names_who_is_ahead_of_all():
+    apart = column_of("x", ("a", "b", "c"), ((0, 1, 1), (-1, 0, 0), (-1, 0, 0)))
+    partly = column_of("y", ("a", "b", "c"), ((0, 1, 0), (-1, 0, 0), (0, 0, 0)))
+    alike = column_of("z", ("a", "b"), ((0, 0), (0, 0)))
+    alone = column_of("w", ("a",))
+    assert Board(title="", columns=(apart, partly, alike, alone), rows=()).answer() == (
+        "Models differ significantly in 2 of the 3 metrics with two or more models. "
+        "Significantly better than every other model: a in 1."
+    )
+    assert Board(title="", columns=(alike, alone), rows=()).answer() == (
+        "No model differs significantly from another in the one metric with two or more models."
+    )
+    assert Board(title="", columns=(alone,), rows=()).answer() == ""

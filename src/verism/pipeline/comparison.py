@@ -220,6 +220,7 @@ def compare_runs(
     all_protocols: bool = False,
     anyway: bool = False,
     seed: int = 0,
+    names: tuple[str, str] = ("A", "B"),
 ) -> list[Difference]:
     """Differences of two runs of one suite: paired by image where it decides image by image, else by their intervals.
 
@@ -234,6 +235,7 @@ def compare_runs(
         all_protocols: whether every protocol is compared; ``protocol`` is then left out of account.
         anyway: whether what cannot be compared is compared all the same, with the reasons in ``Difference.reasons``.
         seed: seed of random sign patterns, where they are needed.
+        names: how the reasons call the two runs.
 
     Raises:
         UsageError: nothing in common, prompts of one id that differ in text, a facet that no prompt has, or rows that
@@ -256,7 +258,7 @@ def compare_runs(
         detail = presentation.layout.detail
         rest = compare_scores(a, b, compared, by=by, detail=detail, protocol=protocol, optional=bool(paired))
     presentations = (presentation, other or presentation)
-    comparability = Comparability(a, b, presentations)
+    comparability = Comparability(a, b, presentations, names=names)
     evidence = Evidence.of([a, b], presentations, gallery=0)
     rows: list[Difference] = []
     found: list[tuple[str, Reason]] = []

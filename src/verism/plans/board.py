@@ -179,6 +179,23 @@ class Board:
             "agreements": [_plain(each.record()) for each in self.agreements],
         }
 
+    def answer(self) -> str:
+        """One or two sentences: in how many metrics models differ significantly, and who is ahead of all others."""
+        tested = [column for column in self.columns if len(column.ranked) > 1]
+        if not tested:
+            return ""
+        differing = [column for column in tested if any(any(row) for row in column.wins)]
+        n = f"{len(tested)} metrics" if len(tested) > 1 else "one metric"
+        if not differing:
+            return f"No model differs significantly from another in the {n} with two or more models."
+        ahead = {
+            name: sum(all(v == 1 for j, v in enumerate(c.wins[i]) if j != i) for c in differing for i in _at(c, name))
+            for name in dict.fromkeys(name for column in differing for name in column.ranked)
+        }
+        first = f"Models differ significantly in {len(differing)} of the {n} with two or more models."
+        best = [f"{name} in {k}" for name, k in sorted(ahead.items(), key=lambda pair: -pair[1]) if k]
+        return f"{first} Significantly better than every other model: {', '.join(best)}." if best else first
+
     def csv(self) -> str:
         """A line for each model and metric."""
         names = ("value", "ci_low", "ci_high", "n_used", "n_unusable", "unit")
@@ -207,6 +224,11 @@ class Board:
                     ]
                 )
         return csv_text([*first, *names, *ranks, "note", "reasons", "coverage", "left_out", *freed], lines)
+
+
+def _at(column: Column, name: str) -> list[int]:
+    """The position of a model among those that a column ranks; empty where it does not."""
+    return [i for i, ranked in enumerate(column.ranked) if ranked == name]
 
 
 def _plain(value: Any) -> Any:
@@ -397,9 +419,10 @@ class _Maker:
         cells: dict[str, dict[str, Cell]] = {model: {} for model, _ in self.found.order}
         cautions: list[str] = []
         for suite in self.suites:
-            compared, reasons = self._compare(suite)
+            of_suite = self._columns(suite)
+            compared, reasons = self._compare(suite, of_suite)
             cautions += [f"{suite}: {line}" for line in reasons]
-            for column in self._columns(suite):
+            for column in of_suite:
                 column, of_column = self._cells(column, compared)
                 columns.append(column)
                 for model, cell in of_column.items():
@@ -416,19 +439,21 @@ class _Maker:
         references = {model for model, reference in self.found.order if reference}
         return [model for model, _ in self.found.order if model not in references and (model, suite) in self.runs]
 
-    def _compare(self, suite: str) -> tuple[dict[tuple[str, str], Mapping[tuple[Any, ...], Difference]], list[str]]:
-        """Differences of every pair of ranked models, by metric and group; and why some may not be compared."""
+    def _compare(
+        self, suite: str, columns: Sequence[Column]
+    ) -> tuple[dict[tuple[str, str], Mapping[tuple[Any, ...], Difference]], list[str]]:
+        """Differences of every pair of ranked models, by metric and group; why some columns may not be compared."""
+        shown = {_key_of(column) for column in columns}
         results: dict[tuple[str, str], Mapping[tuple[Any, ...], Difference]] = {}
         reasons: list[str] = []
         for a, b in itertools.combinations(self._ranked(suite), 2):
             try:
-                rows = api.compare(self.runs[a, suite], self.runs[b, suite], anyway=True)
+                rows = api.compare(self.runs[a, suite], self.runs[b, suite], anyway=True, names=(a, b))
             except UsageError as err:
                 reasons.append(f"{a} and {b} are not compared: {err}")
                 continue
             results[a, b] = {_key_of(row): row for row in rows}
-            for reason in dict.fromkeys(reason for row in rows for reason in row.reasons):
-                reasons.append(f"{a} and {b}: {reason}")
+            reasons += [reason for row in rows if _key_of(row) in shown for reason in row.reasons]
         return results, reasons
 
     def _columns(self, suite: str) -> list[Column]:
@@ -479,7 +504,7 @@ class _Maker:
         m = len(ranked)
         differences, p_values = np.zeros((m, m)), np.full((m, m), np.nan)
         reasons: dict[str, list[str]] = {model: [] for model in ranked}
-        key = (column.metric, column.protocol, tuple(sorted((k, str(v)) for k, v in column.group.items())))
+        key = _key_of(column)
         for (i, a), (j, b) in itertools.combinations(enumerate(ranked), 2):
             row = compared.get((a, b), {}).get(key)
             if row is None:
@@ -573,7 +598,7 @@ def _belongs(score: Score, spec: MetricSpec, protocol: str, presentation: Presen
     )
 
 
-def _key_of(row: Difference) -> tuple[Any, ...]:
+def _key_of(row: Difference | Column) -> tuple[Any, ...]:
     return (row.metric, row.protocol, tuple(sorted((k, str(v)) for k, v in row.group.items())))
 
 
