@@ -35,6 +35,17 @@ def test_box_is_tight_and_exclusive(mask):
     assert mask_box(rle_of_mask(mask), mask.shape[0]) == tuple(map(int, expected))
 
 
+@pytest.mark.parametrize("edge", [2**4, 2**9, 2**14, 2**19])
+def test_numbers_at_the_ends_of_a_group_are_read_back(edge):
+    """Runs of lengths that a group more or less has room for, and their differences, either way."""
+    runs = [edge, 1, edge - 1, 2 * edge, 1, edge + 1, 2 * edge - 1]
+    flat = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+    mask = flat.reshape(1, -1)
+    text = rle_of_mask(mask)
+    assert text == coco.encode(np.asfortranarray(mask.astype(np.uint8)))["counts"].decode()
+    assert runs_of_rle(text).tolist() == runs
+
+
 def test_runs_begin_with_background():
     assert mask_runs([[1, 0], [1, 0]]).tolist() == [0, 2, 2]
     assert mask_runs([[0, 0], [0, 1]]).tolist() == [3, 1]
@@ -42,7 +53,13 @@ def test_runs_begin_with_background():
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("2`", "cut off"), ("2\x01", "none of it"), ("2\u20ac", "none of it"), ("1O", "negative")],
+    [
+        ("2`", "cut off"),
+        ("2\x01", "none of it"),
+        ("2\u20ac", "none of it"),
+        ("1O", "negative"),
+        ("o" * 8 + "1", "longer than any"),
+    ],
 )
 def test_damaged_text_is_refused(text, message):
     with pytest.raises(ValueError, match=message):

@@ -20,6 +20,9 @@ __all__ = ["mask_area", "mask_box", "mask_of_rle", "mask_runs", "rle_of_mask", "
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
+_ZERO, _BITS, _MORE = 48, 5, 0x20  # a group's first character, its bits, and the bit that says that another follows
+_MOST = 8  # groups of a number: 40 bits
+
 
 def mask_runs(mask: ArrayLike) -> Ints:
     """Lengths of the runs of a mask, background first; the first may be 0.
@@ -45,18 +48,20 @@ def rle_of_mask(mask: ArrayLike) -> str:
     >>> rle_of_mask([[0, 1], [0, 1]])
     '22'
     """
-    runs = mask_runs(mask).tolist()
-    text = []
-    for number, run in enumerate(runs):
-        value = run - runs[number - 2] if number > 2 else run
-        while True:
-            group = value & 0x1F
-            value >>= 5  # of negative numbers, too: the sign is carried on
-            more = value != (-1 if group & 0x10 else 0)
-            text.append(chr(48 + (group | (0x20 if more else 0))))
-            if not more:
-                break
-    return "".join(text)
+    values = mask_runs(mask)
+    values[3:] -= values[1:-2].copy()
+    # A number has as many groups as its bits and a sign need: k of them hold -2^(5k-1) to 2^(5k-1) - 1.
+    ends = 2 ** (_BITS * np.arange(1, _MOST) - 1)
+    sizes = 1 + np.sum((values[:, None] >= ends) | (values[:, None] < -ends), axis=1)
+    place = _places(sizes)
+    groups = np.repeat(values, sizes) >> (_BITS * place) & 0x1F
+    groups[place < np.repeat(sizes, sizes) - 1] |= _MORE
+    return (groups + _ZERO).astype(np.uint8).tobytes().decode("ascii")
+
+
+def _places(sizes: Ints) -> Ints:
+    """Number of each group within its number, for numbers of some sizes in a row: 0, 1, 0, 0, 1, 2 ..."""
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def runs_of_rle(counts: str) -> Ints:
@@ -65,28 +70,24 @@ def runs_of_rle(counts: str) -> Ints:
     Raises:
         ValueError: text that is cut off, has other characters, or gives a negative length.
     """
-    runs: list[int] = []
-    position = 0
-    while position < len(counts):
-        value, shift = 0, 0
-        while True:
-            if position >= len(counts):
-                raise ValueError("the run-length encoding is cut off in the middle of a number")
-            group = ord(counts[position]) - 48
-            if not 0 <= group < 64:
-                raise ValueError(f"the run-length encoding has the character {counts[position]!r}, which is none of it")
-            value |= (group & 0x1F) << shift
-            position += 1
-            shift += 5
-            if not group & 0x20:
-                if group & 0x10:
-                    value |= -1 << shift
-                break
-        run = value + (runs[-2] if len(runs) > 2 else 0)
-        if run < 0:
-            raise ValueError("the run-length encoding gives a run of negative length")
-        runs.append(run)
-    return np.array(runs, dtype=np.int64)
+    groups = np.frombuffer(counts.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.int64) - _ZERO
+    if (strange := np.flatnonzero((groups < 0) | (groups > 63))).size:
+        raise ValueError(f"the run-length encoding has the character {counts[strange[0]]!r}, which is none of it")
+    if not groups.size:
+        return groups
+    lasts = np.flatnonzero(groups & _MORE == 0)
+    if not lasts.size or lasts[-1] != groups.size - 1:
+        raise ValueError("the run-length encoding is cut off in the middle of a number")
+    sizes = np.diff(lasts, prepend=-1)
+    if sizes.max() > _MOST:
+        raise ValueError("the run-length encoding gives a run that is longer than any image")
+    runs = np.add.reduceat((groups & 0x1F) << (_BITS * _places(sizes)), lasts - sizes + 1)
+    runs -= np.where(groups[lasts] & 0x10, 1 << (_BITS * sizes), 0)  # a negative number
+    for first in (1, 2):  # from the fourth run on, each is told by its difference from the one two before
+        runs[first::2] = np.cumsum(runs[first::2])
+    if runs.min() < 0:
+        raise ValueError("the run-length encoding gives a run of negative length")
+    return runs
 
 
 def mask_of_rle(counts: str, height: int, width: int) -> Bools:
