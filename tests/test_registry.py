@@ -191,7 +191,7 @@ def plugins(tmp_path, monkeypatch):
             for name, value in names.items()
         )
 
-    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [e for e in results if e.group == group])
+    monkeypatch.setattr("verism.plugins.entry_points", lambda *, group: [e for e in results if e.group == group])
     return install
 
 
@@ -327,7 +327,7 @@ def test_suites_of_verism_are_found_without_a_search_of_installed_packages(monke
     def search(**_: str) -> None:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(metadata, "entry_points", search)
+    monkeypatch.setattr("verism.plugins.entry_points", search)
     assert suite_class("paintskills").info.name == "paintskills"
     with pytest.raises(AssertionError, match="searched"):
         suite_class("nope")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
+from verism import plugins
 from verism.errors import UsageError, VerismError
 from verism.options import Context, Signature, build, read_signature
 from verism.records import Generator, Judge, Renderer, option_of, roles
@@ -367,7 +368,7 @@ def kinds(role: str | None = None, *, broken: list[str] | None = None) -> list[K
 
 def _entries(role: str | None) -> Iterator[metadata.EntryPoint]:
     group = {None: "verism.generators", TRACKER: "verism.trackers"}.get(role, "verism.judges")
-    yield from metadata.entry_points(group=group)
+    yield from plugins.entry_points(group=group)
 
 
 def _serves(target: Callable[..., Any], entry: metadata.EntryPoint, role: str | None) -> bool:

@@ -385,7 +385,7 @@ def test_plugins_are_listed_and_looked_at_by_the_doctor(verism, monkeypatch):
         metadata.EntryPoint("known", "fakes:scene_judge", "verism.judges"),
         metadata.EntryPoint("gone", "nowhere:Thing", "verism.judges"),
     ]
-    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [e for e in entries if e.group == group])
+    monkeypatch.setattr("verism.plugins.entry_points", lambda *, group: [e for e in entries if e.group == group])
     assert "--detector known" in verism("list", "judges").out
     assert "[fakes]" in verism("list", "judges").out
     findings = {row["name"]: row for row in verism("doctor", "--json").json}

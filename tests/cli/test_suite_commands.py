@@ -51,7 +51,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = ModuleType("shapes_plugin")
     vars(module).update(Shapes=Shapes, shapes=shapes, count=count, figures=figures)
     point = metadata.EntryPoint("shapes", "shapes_plugin:Shapes", catalogue.GROUP)
-    monkeypatch.setattr(catalogue.metadata, "entry_points", lambda **_: [point])
+    monkeypatch.setattr("verism.plugins.entry_points", lambda **_: [point])
     monkeypatch.setitem(sys.modules, "shapes_plugin", module)
     return module
 

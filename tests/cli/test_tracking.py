@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from report_runs import build_run
 
+from verism import plugins
 from verism.store import Run
 from verism.trackers import Evaluation
 
@@ -45,9 +46,9 @@ class Listing:
 
 def test_tracker_of_another_package_is_found_by_its_entry_point(monkeypatch, scored, in_process):
     point = metadata.EntryPoint("listing", f"{__name__}:Listing", "verism.trackers")
-    real = metadata.entry_points
+    real = plugins.entry_points
     monkeypatch.setattr(
-        metadata, "entry_points", lambda **by: [point] if by.get("group") == "verism.trackers" else real(**by)
+        plugins, "entry_points", lambda **by: [point] if by.get("group") == "verism.trackers" else real(**by)
     )
     Listing.told.clear()
     code, out, err = in_process("score", scored.path, "--track", "listing:mine?limit=5", "--json")

@@ -17,7 +17,7 @@ from verism.errors import UsageError
 from verism.manifest import canonical_suite_name
 from verism.specs import Option, Rule, did_you_mean
 from verism.suites.base import Suite
-from verism.suites.catalogue import commands, plugin_commands, suite_class, suite_entries
+from verism.suites.catalogue import SUITES, commands, plugin_commands, suite_class, suite_entries
 from verism.terminal import Group, LazyCommand, PathType, prepared
 
 __all__ = ["SuiteCommands", "SuiteGroup", "suite_options"]
@@ -122,15 +122,15 @@ class SuiteCommands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         first = args[0] if args else ""
-        known = [name for name in self.list_commands(ctx) if name not in self.beside]
+        name = canonical_suite_name(first)
         usage = " ".join([ctx.command_path, "SUITE", *(a.human_readable_name for a in self.arguments)])
         if first.startswith("-"):
             raise click.UsageError(f"name the suite first: {usage} {first} ...", ctx)
-        if first not in self.beside and canonical_suite_name(first) not in known:
-            raise UsageError(
-                f"unknown suite {first!r}.{did_you_mean(canonical_suite_name(first), known)} There are: "
-                f"{', '.join(known)}; use: {usage}"
-            )
+        if first not in self.beside and not (name in SUITES and self._takes(name)):
+            known = [name for name in self.list_commands(ctx) if name not in self.beside]
+            if name not in known:
+                there_are = f"{did_you_mean(name, known)} There are: {', '.join(known)}"
+                raise UsageError(f"unknown suite {first!r}.{there_are}; use: {usage}")
         return prepared(ctx, super().resolve_command(ctx, args))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from verism import plugins
 from verism.errors import UsageError, VerismError
 from verism.pipeline.stream import BATCH, batches, reload_image
 from verism.progress import Progress
@@ -84,7 +84,7 @@ def installed_metrics() -> dict[str, tuple[type[Metric], str]]:
         UsageError: an entry point that cannot be loaded, or is no metric.
     """
     known: dict[str, tuple[type[Metric], str]] = {}
-    for point in metadata.entry_points(group=GROUP):
+    for point in plugins.entry_points(group=GROUP):
         package = "another package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
         try:
             loaded: Any = point.load()

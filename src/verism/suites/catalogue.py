@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import metadata
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from verism import plugins
 from verism.errors import UsageError
 from verism.manifest import canonical_suite_name
 from verism.published import Check, in_order
 from verism.specs import Presentation, did_you_mean
 from verism.store import Run
 from verism.suites.base import Suite
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "GROUP",
@@ -182,12 +185,12 @@ SUITES: Mapping[str, Entry] = {
 
 def suite_entries() -> dict[str, Entry]:
     """Every suite by name; a plug-in cannot take the name of a suite that comes with verism."""
-    plugins = {}
-    for point in metadata.entry_points(group=GROUP):
+    found = {}
+    for point in plugins.entry_points(group=GROUP):
         name = canonical_suite_name(point.name)
         if name not in SUITES:
-            plugins[name] = Entry(point.value, package=_package(point))
-    return {**SUITES, **plugins}
+            found[name] = Entry(point.value, package=_package(point))
+    return {**SUITES, **found}
 
 
 def _entry(name: str) -> Entry | None:
@@ -319,5 +322,5 @@ def _plugins() -> Iterator[type[Suite]]:
                 yield suite_class(name)
 
 
-def _package(point: metadata.EntryPoint) -> str:
+def _package(point: EntryPoint) -> str:
     return "another package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
