@@ -725,6 +725,7 @@ class Observed:
         facts: of all images of the run, where only some of them are here (``Suite.facts``); None: all are here.
         counts: sums over all images, where these are not here (``Suite.counts``); None: they are. Then of each table
             of observations there is the first row of each judge.
+        tallies: what ``Suite.tally`` made of each part of the images, where these are not here; None: they are.
     """
 
     prompts: Mapping[str, Prompt]
@@ -735,6 +736,7 @@ class Observed:
     vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
     facts: Mapping[str, float] | None = None
     counts: Mapping[str, int] | None = None
+    tallies: Sequence[Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,7 +109,7 @@ def _scored(
             known = Observed(prompts=observed.prompts, images=observed.images, observations=_tables(run, truth))
             true_verdicts = suite.for_truth().verdicts(known)
     if true_verdicts is not None:
-        rules = [pairing.rule for pairing in suite.all_pairings()] if suite.in_blocks else None
+        rules = suite.judged_rules() if suite.in_blocks else None
         scores += suite.judge_errors(observed, _collected(verdicts, rules), _collected(true_verdicts, rules))
     adjustments: Sequence[Adjustment] = ()
     if adjust is not None:
@@ -186,7 +186,7 @@ def _in_blocks(
             block = Observed(prompts=prompts, images=images, observations=tables, judges=judges, facts=facts)
             verdicts = sorted_verdicts(suite.verdicts(block))
             n_images += images.height
-            reduced.add(block)
+            reduced.add(block, verdicts)
             if len(blocks) == 1:
                 return verdicts, reduced.observed(prompts, facts), n_images
             parts.mkdir(exist_ok=True)
@@ -199,7 +199,7 @@ def _in_blocks(
 
 
 class _Reduced:
-    """What is left of the blocks of a run once verdicts are made: counts, judges, a list of images if one is wanted."""
+    """What is left of the blocks of a run once verdicts are made: sums, judges, a list of images if one is wanted."""
 
     def __init__(self, suite: Suite, judges: Mapping[str, str]) -> None:
         """Nothing yet.
@@ -210,14 +210,16 @@ class _Reduced:
         """
         self.suite, self.judges = suite, judges
         self.counts: Counter[str] = Counter()
+        self.tallies: list[Any] = []
         self.images: list[pl.DataFrame] = []
         self.signed = {table: empty_table(table) for table in judges}
 
-    def add(self, block: Observed) -> None:
-        """Take in a block."""
+    def add(self, block: Observed, verdicts: pl.DataFrame) -> None:
+        """Take in a block, and the verdicts about it."""
         import polars as pl
 
         self.counts.update(self.suite.counts(block))
+        self.tallies.append(self.suite.tally(block, verdicts))
         if self.suite.lists_images:
             listed = block.images.select("image_id", "prompt_id", "index", "state")
             # Texts that stand in many rows share their bytes.
@@ -241,6 +243,7 @@ class _Reduced:
             judges=self.judges,
             facts=facts,
             counts=self.counts,
+            tallies=self.tallies,
         )
 
 

@@ -29,6 +29,7 @@ from verism.statistics._common import (
 
 __all__ = [
     "BootstrapMethod",
+    "ClusterSums",
     "Interval",
     "cluster_bootstrap",
     "cluster_bootstrap_mean",
@@ -173,9 +174,11 @@ def clustered_mean(
     Interval(value=3.0, low=-1.30..., high=7.30...)
     """
     check_confidence(confidence)
-    numbers = finite(values, "values")
-    totals = cluster_totals(numbers, clusters)
-    if not len(numbers):
+    return _mean(cluster_totals(finite(values, "values"), clusters), bounds, confidence)
+
+
+def _mean(totals: ClusterTotals, bounds: tuple[float, float] | None, confidence: float) -> Interval:
+    if not len(totals.sizes):
         return Interval(math.nan, math.nan, math.nan)
     value = float(totals.sums.sum() / totals.n_units)
     # Below this, what varies is rounding.
@@ -202,6 +205,70 @@ def clustered_average(values: ArrayLike, clusters: ArrayLike, *, bounds: tuple[f
         return Interval(math.nan, math.nan, math.nan)
     is_share = bool(np.isin(numbers, (0.0, 1.0)).all())
     return clustered_proportion(numbers, clusters) if is_share else clustered_mean(numbers, clusters, bounds=bounds)
+
+
+class ClusterSums(NamedTuple):
+    """All that ``clustered_average`` needs of its values, so that these can come in parts without a common cluster.
+
+    Attributes:
+        labels: of the clusters, sorted, shape (K,).
+        sums: total of the values of each cluster, shape (K,).
+        sizes: values of each cluster, shape (K,).
+        is_share: whether all values are 0 or 1.
+
+    >>> parts = [ClusterSums.of([1, 0], ["a", "a"]), ClusterSums.of([1], ["b"])]
+    >>> ClusterSums.joined(parts).average() == clustered_average([1, 0, 1], ["a", "a", "b"])
+    True
+    """
+
+    labels: NDArray[Any]
+    sums: Floats
+    sizes: Floats
+    is_share: bool
+
+    @classmethod
+    def of(cls, values: ArrayLike, clusters: ArrayLike) -> ClusterSums:
+        """The sums of values.
+
+        Args:
+            values: shape (N,), finite.
+            clusters: label of each value's cluster, shape (N,).
+        """
+        numbers = finite(values, "values")
+        if not numbers.size:  # arrays without values know no kind of label
+            return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), is_share=True)
+        totals = cluster_totals(numbers, clusters)
+        is_share = bool(np.isin(numbers, (0.0, 1.0)).all())
+        return cls(np.unique(np.asarray(clusters)), totals.sums, totals.sizes, is_share)
+
+    @classmethod
+    def joined(cls, parts: Sequence[ClusterSums]) -> ClusterSums:
+        """The sums of all parts.
+
+        Args:
+            parts: no two of which share a cluster.
+
+        Raises:
+            ValueError: two parts share a cluster.
+        """
+        full = [part for part in parts if len(part.labels)]
+        if len(full) < 2:
+            return full[0] if full else cls.of([], [])
+        labels, sums, sizes, shares = zip(*full, strict=True)
+        joined = np.concatenate(labels)
+        order = np.argsort(joined, kind="stable")
+        if np.any(joined[order][1:] == joined[order][:-1]):
+            raise ValueError("parts of sums must not share a cluster")
+        return cls(joined[order], np.concatenate(sums)[order], np.concatenate(sizes)[order], all(shares))
+
+    def average(self, *, bounds: tuple[float, float] | None = None) -> Interval:
+        """As ``clustered_average`` of all values, to the last bit.
+
+        Args:
+            bounds: as of ``clustered_mean``.
+        """
+        totals = ClusterTotals(self.sums, self.sizes)
+        return _proportion(totals, 0.95) if self.is_share else _mean(totals, bounds, 0.95)
 
 
 def mean_of_independent(intervals: Sequence[Interval], weights: Sequence[float] | None = None) -> Interval:

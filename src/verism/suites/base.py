@@ -150,7 +150,8 @@ class Suite(ABC):
         demos: what it shows offline (``verism demo --all``); empty: nothing.
         in_blocks: whether a large run may be scored block by block. Then the verdicts of an image rest on its own
             observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts``,
-            ``counts`` and verdicts, which they may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
+            ``counts``, ``tallies`` and verdicts, which they may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in
+            either case.
         whole_prompts: whether the verdicts of an image rest on the other images of its prompt, too: then no block
             holds a part of a prompt's images.
         lists_images: whether ``scores`` and ``remarks`` ask which images there are: then they get id, prompt, index
@@ -413,6 +414,27 @@ class Suite(ABC):
         """
         return self.counts(observed) if observed.counts is None else observed.counts
 
+    def tally(self, observed: Observed, verdicts: pl.DataFrame) -> Any:
+        """What ``scores`` need of some images beyond verdicts, for suites that are scored ``in_blocks``.
+
+        It is asked of every block and held until all are through: sums and short columns, not rows of observations.
+
+        Args:
+            observed: a block of images, or all of them.
+            verdicts: about these images.
+        """
+        del observed, verdicts
+        return None
+
+    def known_tallies(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Any]:
+        """The tallies of all images of a run: one for each block, by ids of images, or that of the images here.
+
+        Args:
+            observed: what is left of all blocks, or all images.
+            verdicts: about all images.
+        """
+        return [self.tally(observed, verdicts)] if observed.tallies is None else observed.tallies
+
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order.
 
@@ -444,6 +466,10 @@ class Suite(ABC):
             if pairing.right_or_wrong
             for score in judge_error_scores(self.name, prompts, verdicts, true_verdicts, pairing)
         ]
+
+    def judged_rules(self) -> Sequence[str]:
+        """Rules of verdicts that ``judge_errors`` asks for; of runs scored in blocks it gets these alone."""
+        return [pairing.rule for pairing in self.all_pairings()]
 
     def answers(self, scores: Sequence[Score]) -> Sequence[str]:
         """One or two sentences that answer the suite's question with numbers, intervals and counts.

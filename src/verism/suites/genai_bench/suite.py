@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from verism.errors import UsageError
 from verism.metrics.best_of_several import expected_pick
-from verism.records import Observed, Prompt, SceneFact, Score, UserImage
+from verism.records import AnswerNeed, Observed, Prompt, SceneFact, Score, UserImage
 from verism.specs import PROBABILITY, SHARE
 from verism.statistics.intervals import Interval, clustered_mean
 from verism.suites.base import Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
@@ -35,13 +35,14 @@ from verism.suites.questions.agreement import agreement_with_people
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scenes import scene_prompts
-from verism.suites.questions.scoring import NOTHING, JudgedImage, Mean, image_value, overall_mean
+from verism.suites.questions.scoring import NOTHING, JudgedImage, Key, Mean, Number, Tally, image_value, overall_mean
 from verism.suites.questions.suite import TRUTH, QuestionSuite, question_options
 from verism.suites.questions.switches import AnswerTest, Reply, Switches, switch_rules
 from verism.suites.token_probabilities import TOKENS
 
 __all__ = ["GenAIBench"]
 
+T = TypeVar("T", bound="JudgedImage | _Rated")
 PAPER = "Lin et al. 2024, arXiv:2404.01291; Li et al. 2024, arXiv:2406.13743"
 REVISED = Switches(answer_test="probability", dependency="none")
 TESTS: tuple[AnswerTest, ...] = ("probability", "probability_share", "spelled_probability", "root_probability", "read")
@@ -375,61 +376,79 @@ class GenAIBench(QuestionSuite):
             for key, reply in found.items()
         }
 
-    def _scores(self, protocol: str, images: Sequence[JudgedImage]) -> list[Score]:
+    def means(self, protocol: str, images: Sequence[JudgedImage]) -> dict[Key, Mean]:
+        """As of every suite of questions, and by skill.
+
+        Args:
+            protocol: under which the images were judged.
+            images: all images of some prompts.
+        """
         switches = self.switches(protocol)
-        scores = super()._scores(protocol, images)
-        by_skill = self._by_skill(images)
-        scores += [
-            self._score(self.main_metric, protocol, {"skill": skill}, overall_mean(members, switches))
-            for skill, members in by_skill.items()
-        ]
+        means = super().means(protocol, images)
+        for skill, members in self._by_skill(images).items():
+            means[self.main_metric, "skill", skill] = overall_mean(members, switches)
+        return means
+
+    def rows(self, protocol: str, images: Sequence[JudgedImage]) -> Sequence[_Rated]:
+        """Scores and ratings of images, where there are ratings.
+
+        Args:
+            protocol: under which the images were judged.
+            images: all images of some prompts.
+        """
         if not any(p.notes.get("ratings") for p in self.asked):
+            return ()
+        switches = self.switches(protocol)
+        limit = switches.images_counted
+        return [
+            _Rated(
+                prompt_id=image.prompt_id,
+                index=image.index,
+                value=image_value(image, switches) if limit is None or image.index < limit else None,
+                rating=self._rating(protocol, image),
+            )
+            for image in images
+        ]
+
+    def _scores(self, protocol: str, tally: Tally) -> list[Score]:
+        scores = super()._scores(protocol, tally)
+        rows: Sequence[_Rated] = tally.rows
+        if not rows:
             return scores
-        groups: list[tuple[dict[str, Any], Sequence[JudgedImage]]] = [({}, images)]
-        groups += [({"skill_level": level}, members) for level, members in self._by_facet(images, "skill_level")]
-        groups += [({"skill": skill}, members) for skill, members in by_skill.items()]
+        groups: list[tuple[dict[str, Any], Sequence[_Rated]]] = [({}, rows)]
+        groups += [
+            ({"skill_level": level}, some) for level, some in self._by_facet(rows, "skill_level").items() if some
+        ]
+        groups += [({"skill": skill}, some) for skill, some in self._by_skill(rows).items() if some]
         for group, members in groups:
             scores += self._with_people(protocol, group, members)
-        scores += self._picks(protocol, images)
+        scores += self._picks(protocol, rows)
         return scores
 
-    def _by_skill(self, images: Sequence[JudgedImage]) -> dict[str, list[JudgedImage]]:
-        """Images by skill of their prompts, which may have several; in the benchmark's order."""
-        made: dict[str, list[JudgedImage]] = {}
-        for by_level in SKILLS.values():
-            for skill in by_level:
-                members = [i for i in images if skill in self._by_id[i.prompt_id].notes.get("skills", ())]
-                if members:
-                    made[skill] = members
-        return made
+    def _by_skill(self, images: Sequence[T]) -> dict[str, list[T]]:
+        """Images by skill of their prompts, which may have several; in the benchmark's order, some without images."""
+        asked = {skill for prompt in self.asked for skill in prompt.notes.get("skills", ())}
+        return {
+            skill: [i for i in images if skill in self._by_id[i.prompt_id].notes.get("skills", ())]
+            for by_level in SKILLS.values()
+            for skill in by_level
+            if skill in asked
+        }
 
     def _rating(self, protocol: str, image: JudgedImage) -> float | None:
         ratings = self._by_id[image.prompt_id].notes.get("ratings", {}).get(str(image.index), ())
         return mean_rating(ratings, all_as_they_are=protocol != "revised")
 
-    def _rated(self, protocol: str, images: Sequence[JudgedImage]) -> list[tuple[JudgedImage, float, float]]:
-        """Images with a score and a rating, and both."""
-        switches = self.switches(protocol)
-        limit = switches.images_counted
-        found = []
-        for image in images:
-            if limit is not None and image.index >= limit:
-                continue
-            value, rating = image_value(image, switches), self._rating(protocol, image)
-            if value is not None and rating is not None:
-                found.append((image, value, rating))
-        return found
-
-    def _with_people(self, protocol: str, group: Mapping[str, Any], images: Sequence[JudgedImage]) -> list[Score]:
+    def _with_people(self, protocol: str, group: Mapping[str, Any], images: Sequence[_Rated]) -> list[Score]:
         """People's mean rating, and how far the scores agree with it."""
-        rated = [(image.prompt_id, rating) for image in images if (rating := self._rating(protocol, image)) is not None]
+        rated = [(image.prompt_id, image.rating) for image in images if image.rating is not None]
         if not rated:
             return []
         # The released figures keep ratings off the scale, so theirs has no bounds.
         bounds = (float(LOWEST), float(HIGHEST)) if protocol == "revised" else None
-        mean = Mean(interval=_by_prompt(rated, bounds=bounds), n_used=len(rated), n_unusable=len(images) - len(rated))
+        mean = Number(_by_prompt(rated, bounds=bounds), len(rated), len(images) - len(rated))
         scores = [self._score("human_rating", protocol, group, mean)]
-        both = self._rated(protocol, images)
+        both = _with_both(images)
         if len(both) < 2:
             return scores
         found = agreement_with_people(
@@ -446,15 +465,15 @@ class GenAIBench(QuestionSuite):
         }
         n_unusable = len(images) - len(both)
         scores += [
-            self._score(name, protocol, group, Mean(interval=interval, n_used=len(both), n_unusable=n_unusable))
+            self._score(name, protocol, group, Number(interval, len(both), n_unusable))
             for name, interval in numbers.items()
         ]
         return scores
 
-    def _picks(self, protocol: str, images: Sequence[JudgedImage]) -> list[Score]:
+    def _picks(self, protocol: str, images: Sequence[_Rated]) -> list[Score]:
         """What picking the best-scored of several images of a prompt gains by people's ratings."""
         by_prompt: dict[str, list[tuple[float, float]]] = {}
-        for image, value, rating in self._rated(protocol, images):
+        for image, value, rating in _with_both(images):
             by_prompt.setdefault(image.prompt_id, []).append((value, rating))
         if self.n_images < 2 or not by_prompt:
             return []
@@ -481,27 +500,33 @@ class GenAIBench(QuestionSuite):
                 prompt: value - values["random_rating"][prompt] for prompt, value in values["picked_rating"].items()
             }
             for name, of_prompts in values.items():
-                mean = Mean(
-                    interval=_by_prompt(list(of_prompts.items()), bounds=None),
-                    n_used=len(enough),
-                    n_unusable=n_prompts - len(enough),
-                )
+                interval = _by_prompt(list(of_prompts.items()), bounds=None)
+                mean = Number(interval, len(enough), n_prompts - len(enough))
                 scores.append(self._score(name, protocol, {"picked_from": k}, mean))
         return scores
 
     # -------------------------------------------------------------------------------------------------------- remarks
+    def counts(self, observed: Observed) -> Mapping[str, int]:
+        """As of every suite of questions, and answers without a probability."""
+        counts = dict(super().counts(observed))
+        answers = observed.observations.get(AnswerNeed.table)
+        if answers is not None:
+            asked = answers.filter(answers["question"].is_not_null())
+            counts["without_probability"] = int(asked["probability"].is_null().sum())
+        return counts
+
     def remarks(self, observed: Observed) -> Sequence[str]:
         """The scale of the probabilities, ratings that cannot be, and prompts without a skill."""
         lines = list(super().remarks(observed))
-        answers = observed.observations.get("answers")
+        answers = observed.observations.get(AnswerNeed.table)
         judge = "" if answers is None or answers.is_empty() else str(answers["judge"][0])
         lines.append(f"wording of the question: {self.wording}; the judge returns: {self.judge_returns}")
         if judge != TRUTH and answers is not None:
-            told = answers.filter(answers["question"].is_not_null())
-            without = int(told["probability"].is_null().sum())
+            counts = self.known_counts(observed)
+            asked, without = counts["asked"], counts["without_probability"]
             if without:
                 lines.append(
-                    f"the judge gave no probability for {without:,} of {told.height:,} answers: they have no VQAScore"
+                    f"the judge gave no probability for {without:,} of {asked:,} answers: they have no VQAScore"
                 )
             if observed.observations.get(TOKENS) is None:
                 lines.append(
@@ -537,6 +562,21 @@ def _about_scene(prompt: AskedPrompt, wording: str) -> AskedPrompt:
         fact=SceneFact(asks="all", parts=parts),
         scene=prompt.scene,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rated:
+    """An image with its score and people's mean rating; None for one that there is not."""
+
+    prompt_id: str
+    index: int
+    value: float | None
+    rating: float | None
+
+
+def _with_both(images: Sequence[_Rated]) -> list[tuple[_Rated, float, float]]:
+    """Images with a score and a rating, and both."""
+    return [(i, i.value, i.rating) for i in images if i.value is not None and i.rating is not None]
 
 
 def _by_prompt(rows: Sequence[tuple[str, float]], *, bounds: tuple[float, float] | None) -> Interval:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from verism.metrics.questions import gated_values
-from verism.statistics.intervals import Interval, clustered_average
+from verism.records import FacetValue
+from verism.statistics.intervals import ClusterSums, Interval
 from verism.suites.questions.asked import AskedQuestion
 from verism.suites.questions.switches import Switches
 
 __all__ = [
     "NOTHING",
     "JudgedImage",
+    "Key",
     "Mean",
+    "Number",
+    "Tally",
     "answer_share",
     "category_mean",
     "counted_images",
@@ -26,6 +31,7 @@ __all__ = [
 ]
 
 NOTHING = Interval(math.nan, math.nan, math.nan)
+NO_VALUES = ClusterSums.of([], [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +59,11 @@ class JudgedImage:
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mean:
-    """A mean with its interval by prompt, and what it is made of.
+class Number(NamedTuple):
+    """A number that is no mean over all images, such as a correlation.
 
     Attributes:
-        interval: mean and ends; NaN where undefined.
+        interval: the number and its ends; NaN where undefined.
         n_used: images (or answers) that entered it.
         n_unusable: those that did not.
     """
@@ -66,6 +71,92 @@ class Mean:
     interval: Interval
     n_used: int
     n_unusable: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """A mean with its interval by prompt, and what it is made of.
+
+    Attributes:
+        values: what is averaged, as sums by prompt.
+        n_used: images (or answers) that entered it.
+        n_unusable: those that did not.
+        highest: end that it cannot pass.
+        refused: whether there is no mean where anything is unusable.
+        n_images: images (or answers) that there are of what it is about; without any there is no number of it.
+    """
+
+    values: ClusterSums = NO_VALUES
+    n_used: int = 0
+    n_unusable: int = 0
+    highest: float = 1.0
+    refused: bool = False
+    n_images: int = 0
+
+    @property
+    def interval(self) -> Interval:
+        """Mean and ends; NaN where undefined."""
+        # Released parsers may read levels that there are not.
+        return NOTHING if self.refused else self.values.average(bounds=(0.0, self.highest))
+
+    def coded(self, rank: Mapping[str, int]) -> Self:
+        """The same with prompts as numbers, which take less memory and sort alike.
+
+        Args:
+            rank: place of each prompt in the order of ids.
+        """
+        labels = np.array([rank[label] for label in self.values.labels.tolist()], dtype=np.int32)
+        return replace(self, values=self.values._replace(labels=labels))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The mean over all parts.
+
+        Args:
+            parts: of different prompts each.
+        """
+        refused = any(part.refused for part in parts)
+        n_used, n_unusable = sum(part.n_used for part in parts), sum(part.n_unusable for part in parts)
+        return cls(
+            values=ClusterSums.joined([part.values for part in parts]),
+            n_used=0 if refused else n_used,
+            n_unusable=n_unusable + n_used if refused else n_unusable,
+            highest=max((part.highest for part in parts), default=1.0),
+            refused=refused,
+            n_images=sum(part.n_images for part in parts),
+        )
+
+
+Key = tuple[str, str, FacetValue]  # metric, facet and its value; both empty for all images
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """What scores under a protocol need of some prompts' images.
+
+    Attributes:
+        means: in the order of scores, the same keys for any images.
+        n_incomplete: images that have no usable answer to some question.
+        rows: what a suite keeps of each image for numbers that are no means.
+    """
+
+    means: Mapping[Key, Mean]
+    n_incomplete: int
+    rows: Sequence[Any] = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Tally]) -> Tally:
+        """That of all parts, by the order of their prompts' images.
+
+        Args:
+            parts: one at least, of different prompts each.
+        """
+        first = parts[0].means
+        return cls(
+            means={key: type(mean).joined([part.means[key] for part in parts]) for key, mean in first.items()},
+            n_incomplete=sum(part.n_incomplete for part in parts),
+            rows=[row for part in parts for row in part.rows],
+        )
 
 
 def judged_values(
@@ -153,30 +244,32 @@ def overall_mean(images: Iterable[JudgedImage], switches: Switches) -> Mean:
         images: all that were asked for, also missing ones.
         switches: over what is averaged, and what becomes of what is missing.
     """
+    images = list(images)
     shown = _shown(images, switches)
     kept = _kept(shown, switches)
     n_used = sum(map(len, kept.values()))
     n_unusable = len(shown) - n_used
     refused = switches.when_missing == "refused" and n_unusable > 0
-    if not kept or refused:
-        return Mean(interval=NOTHING, n_used=0 if refused else n_used, n_unusable=len(shown) if refused else n_unusable)
-    if switches.average_over == "prompts":
-        # Weighed by prompts, so that a prompt with fewer usable images counts as much as any other.
-        means = [sum(value for _, value in scored) / len(scored) for scored in kept.values()]
-        return Mean(
-            # Released parsers may read levels that there are not.
-            interval=clustered_average(means, np.array(list(kept)), bounds=(0.0, max(1.0, *means))),
-            n_used=n_used,
-            n_unusable=n_unusable,
-        )
-    values, clusters = [], []
+    if refused:
+        return Mean(n_unusable=len(shown), refused=True, n_images=len(images))
+    values: list[float] = []
+    clusters: list[str] = []
     for prompt_id, scored in kept.items():
+        if switches.average_over == "prompts":
+            # Weighed by prompts, so that a prompt with fewer usable images counts as much as any other.
+            values.append(sum(value for _, value in scored) / len(scored))
+            clusters.append(prompt_id)
+            continue
         for image, _ in scored:
             usable = [value for value in image.values.values() if value is not None]
             values += usable
             clusters += [prompt_id] * len(usable)
     return Mean(
-        interval=clustered_average(values, np.array(clusters), bounds=(0.0, 1.0)), n_used=n_used, n_unusable=n_unusable
+        values=ClusterSums.of(values, clusters),
+        n_used=n_used,
+        n_unusable=n_unusable,
+        highest=max(1.0, *values) if switches.average_over == "prompts" and values else 1.0,
+        n_images=len(images),
     )
 
 
@@ -228,13 +321,9 @@ def category_mean(
                 values.append(value)
                 clusters.append(image.prompt_id)
     unusable = asked - len(values)
-    if not values or (switches.when_missing == "refused" and unusable):
-        return Mean(interval=NOTHING, n_used=0, n_unusable=asked)
-    return Mean(
-        interval=clustered_average(values, np.array(clusters), bounds=(0.0, 1.0)),
-        n_used=len(values),
-        n_unusable=unusable,
-    )
+    if switches.when_missing == "refused" and unusable:
+        return Mean(n_unusable=asked, refused=True, n_images=asked)
+    return Mean(values=ClusterSums.of(values, clusters), n_used=len(values), n_unusable=unusable, n_images=asked)
 
 
 def answer_share(images: Iterable[JudgedImage], n_questions: Mapping[str, int], switches: Switches) -> Mean:
@@ -251,11 +340,9 @@ def answer_share(images: Iterable[JudgedImage], n_questions: Mapping[str, int], 
         n = n_questions[image.prompt_id]
         values += [1.0] * answered + [0.0] * (n - answered)
         clusters += [image.prompt_id] * n
-    if not values:
-        return Mean(interval=NOTHING, n_used=0, n_unusable=0)
-    n_right = int(sum(values))
     return Mean(
-        interval=clustered_average(values, np.array(clusters), bounds=(0.0, 1.0)),
+        values=ClusterSums.of(values, clusters),
         n_used=len(values),
-        n_unusable=len(values) - n_right,
+        n_unusable=len(values) - int(sum(values)),
+        n_images=len(values),
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,10 @@ from verism.suites.questions.report import question_sections
 from verism.suites.questions.scenes import COLOURS, scene_classes
 from verism.suites.questions.scoring import (
     JudgedImage,
+    Key,
     Mean,
+    Number,
+    Tally,
     answer_share,
     category_mean,
     counted_images,
@@ -54,11 +57,22 @@ if TYPE_CHECKING:
     from verism.report_kit.evidence import Evidence
     from verism.report_kit.section import Section
 
+
+class _OfPrompt(Protocol):
+    """An image, by whatever is known of it."""
+
+    @property
+    def prompt_id(self) -> str: ...
+
+
+T = TypeVar("T", bound=_OfPrompt)
+
 __all__ = ["JUDGES_OWN", "NO_SUFFIX", "QuestionSuite", "question_options"]
 
 JUDGES_OWN, NO_SUFFIX = "judge", "none"  # values of the option suffix that stand for something
 SWITCHES = " Switches: "  # stands before them in the meaning of a protocol
 TRUTH = "truth"  # judge of ground truth
+SPELLED = ("yes", "Yes")  # tests of answers that take one spelling alone
 NEAREST = "answer_similarities"  # table of a judge that embeds sentences
 
 
@@ -117,6 +131,8 @@ class QuestionSuite(Suite):
         released_suffix: what the released code writes behind a question; empty: nothing.
         usual_images: images per prompt where the user names no number.
         judge_roles: roles of the judges it may ask.
+        in_blocks: large runs are scored block by block, see ``Suite``.
+        whole_prompts: no block holds a part of a prompt's images, see ``Suite``.
     """
 
     asked: tuple[AskedPrompt, ...]
@@ -133,6 +149,8 @@ class QuestionSuite(Suite):
     released_suffix: ClassVar[str | None] = ""
     usual_images: ClassVar[int] = 1
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa",)
+    in_blocks: ClassVar[bool] = True
+    whole_prompts: ClassVar[bool] = True
 
     # -------------------------------------------------------------------------------------------------------- making
     @classmethod
@@ -423,44 +441,87 @@ class QuestionSuite(Suite):
         return rows.table()
 
     # -------------------------------------------------------------------------------------------------------- scores
+    def tally(self, observed: Observed, verdicts: pl.DataFrame) -> Mapping[str, Tally]:
+        """Sums by prompt of all that is averaged, by protocol.
+
+        Args:
+            observed: a block of images, or all of them.
+            verdicts: not needed.
+        """
+        del verdicts
+        rank = {prompt_id: number for number, prompt_id in enumerate(sorted(observed.prompts))}
+        made = {}
+        for protocol, rows in self.judged(observed).items():
+            images = [image for _, image, _ in rows]
+            made[protocol] = Tally(
+                means={key: mean.coded(rank) for key, mean in self.means(protocol, images).items()},
+                n_incomplete=sum(bool(image.problem) or None in image.own.values() for image in images),
+                rows=self.rows(protocol, images),
+            )
+        return made
+
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """The main number with its bound and breakdown, categories, and how many questions were answered."""
-        del verdicts
+        tallies = self.known_tallies(observed, verdicts)
         scores: list[Score] = []
-        for protocol, rows in self.judged(observed).items():
-            scores += self._scores(protocol, [image for _, image, _ in rows])
+        for protocol in self.info.protocols:
+            scores += self._scores(protocol, Tally.joined([tally[protocol] for tally in tallies]))
         return scores
 
-    def _scores(self, protocol: str, images: Sequence[JudgedImage]) -> list[Score]:
+    def means(self, protocol: str, images: Sequence[JudgedImage]) -> dict[Key, Mean]:
+        """All that is averaged over some images, in the order of scores; the same keys for any images.
+
+        Args:
+            protocol: under which the images were judged.
+            images: all images of some prompts.
+        """
         switches = self.switches(protocol)
-        scores = [self._score(self.main_metric, protocol, {}, self.overall(images, switches))]
-        scores += [
-            self._score(self.main_metric, protocol, {facet: value}, self.overall(members, switches))
-            for facet in self.prompt_facets
-            for value, members in self._by_facet(images, facet)
-        ]
+        means: dict[Key, Mean] = {(self.main_metric, "", ""): self.overall(images, switches)}
+        for facet in self.prompt_facets:
+            for value, members in self._by_facet(images, facet).items():
+                means[self.main_metric, facet, value] = self.overall(members, switches)
         wrong = replace(switches, when_missing="zero")
-        if any(image.problem or None in image.own.values() for image in images):
-            bounded = [self._again(image, wrong) for image in images]
-            bound = replace(self.overall(bounded, wrong), n_unusable=scores[0].n_unusable)
-            scores.append(self._score(f"{self.main_metric}_if_unusable_wrong", protocol, {}, bound))
+        bounded = [self._again(image, wrong) for image in images]
+        means[self.bound_metric, "", ""] = self.overall(bounded, wrong)
         if switches.dependency != "none" and any(q.parents for p in self.asked for q in p.questions):
             alone = replace(switches, dependency="none")
             free = [self._again(image, alone) for image in images]
-            scores.append(self._score(f"{self.main_metric}_alone", protocol, {}, self.overall(free, alone)))
+            means[f"{self.main_metric}_alone", "", ""] = self.overall(free, alone)
         counted = counted_images(images, switches)
         for facet in self.grouped_by:
-            for value in dict.fromkeys(q.groups.get(facet) for p in self.asked for q in p.questions):
-                if value is None:
-                    continue
-                members = {
-                    p.prompt_id: [q.name for q in p.questions if q.groups.get(facet) == value] for p in self.asked
-                }
+            for value, questions in self._categories(facet).items():
                 for metric, gated in (("category_score", False), ("category_score_gated", True)):
-                    mean = category_mean(images, members, switches, gated=gated, counted=counted)
-                    scores.append(self._score(metric, protocol, {facet: value}, mean))
+                    mean = category_mean(images, questions, switches, gated=gated, counted=counted)
+                    means[metric, facet, value] = mean
         counts = {p.prompt_id: len(p.questions) for p in self.asked}
-        scores.append(self._score("answered", protocol, {}, answer_share(images, counts, switches)))
+        means["answered", "", ""] = answer_share(images, counts, switches)
+        return means
+
+    def rows(self, protocol: str, images: Sequence[JudgedImage]) -> Sequence[Any]:
+        """What is kept of each image for numbers that are no means.
+
+        Args:
+            protocol: under which the images were judged.
+            images: all images of some prompts.
+        """
+        del protocol, images
+        return ()
+
+    @property
+    def bound_metric(self) -> str:
+        """Name of the main number if unusable answers were wrong ones."""
+        return f"{self.main_metric}_if_unusable_wrong"
+
+    def _scores(self, protocol: str, tally: Tally) -> list[Score]:
+        main = tally.means[self.main_metric, "", ""]
+        scores = []
+        for (metric, facet, value), mean in tally.means.items():
+            if metric == self.bound_metric:
+                if tally.n_incomplete:
+                    bound = Number(mean.interval, mean.n_used, main.n_unusable)
+                    scores.append(self._score(metric, protocol, {}, bound))
+            elif metric != self.main_metric or not facet or mean.n_images:
+                scores.append(self._score(metric, protocol, {facet: value} if facet else {}, mean))
         return scores
 
     def overall(self, images: Sequence[JudgedImage], switches: Switches) -> Mean:
@@ -486,15 +547,29 @@ class QuestionSuite(Suite):
             object.__setattr__(self, "_prompts_by_id", known)
         return known
 
-    def _by_facet(self, images: Sequence[JudgedImage], facet: str) -> Iterable[tuple[FacetValue, list[JudgedImage]]]:
-        groups: dict[FacetValue, list[JudgedImage]] = {}
+    def _by_facet(self, images: Sequence[T], facet: str) -> dict[FacetValue, list[T]]:
+        """Images by a facet of their prompts; a value without images is there, too."""
+        values = dict.fromkeys(prompt.facets.get(facet) for prompt in self.asked)
+        groups: dict[FacetValue, list[T]] = {value: [] for value in values if value is not None}
         for image in images:
             value = self._by_id[image.prompt_id].facets.get(facet)
             if value is not None:
-                groups.setdefault(value, []).append(image)
-        return groups.items()
+                groups[value].append(image)
+        return groups
 
-    def _score(self, metric: str, protocol: str, group: Mapping[str, FacetValue], mean: Mean) -> Score:
+    def _categories(self, facet: str) -> Mapping[FacetValue, Mapping[str, Sequence[str]]]:
+        """Names of the questions of each value of a facet of questions, by prompt."""
+        cache: dict[str, dict[FacetValue, dict[str, list[str]]]] = self.__dict__.get("_questions_by_category") or {}
+        if facet not in cache:
+            cache[facet] = {}
+            for prompt in self.asked:
+                for question in prompt.questions:
+                    if (value := question.groups.get(facet)) is not None:
+                        cache[facet].setdefault(value, {}).setdefault(prompt.prompt_id, []).append(question.name)
+            object.__setattr__(self, "_questions_by_category", cache)
+        return cache[facet]
+
+    def _score(self, metric: str, protocol: str, group: Mapping[str, FacetValue], mean: Mean | Number) -> Score:
         return Score(
             suite=self.name,
             metric=metric,
@@ -507,8 +582,14 @@ class QuestionSuite(Suite):
             n_unusable=mean.n_unusable,
         )
 
+    def judged_rules(self) -> Sequence[str]:
+        """Images, and every question about them."""
+        most = max((len(p.questions) for p in self.asked), default=0)
+        return ["questions", *(f"question_{number}" for number in range(1, most + 1))]
+
     def judge_errors(self, observed: Observed, verdicts: pl.DataFrame, true_verdicts: pl.DataFrame) -> Sequence[Score]:
         """The true score of rendered images, and how often the judge errs about single questions."""
+        del observed
         true_images = {row["image_id"] for row in true_verdicts.iter_rows(named=True) if row["rule"] == "questions"}
         truth = _own_answers(true_verdicts, "revised")
         means = [
@@ -521,10 +602,10 @@ class QuestionSuite(Suite):
                 "true_score",
                 "revised",
                 {},
-                Mean(interval=_average(means), n_used=len(means), n_unusable=len(true_images) - len(means)),
+                Number(_average(means), len(means), len(true_images) - len(means)),
             )
         ]
-        prompts = dict(observed.images.select("image_id", "prompt_id").iter_rows())
+        prompts = dict(true_verdicts.select("image_id", "prompt_id").iter_rows())
         for protocol in self.info.protocols:
             judged = _own_answers(verdicts, protocol)
             both = [(key, judged.get(key), true) for key, true in truth.items() if true is not None]
@@ -536,8 +617,8 @@ class QuestionSuite(Suite):
                     if value is not None
                 ]
                 if of_kind:
-                    mean = Mean(interval=_average(errors), n_used=len(errors), n_unusable=len(of_kind) - len(errors))
-                    scores.append(self._score(metric, protocol, {}, mean))
+                    number = Number(_average(errors), len(errors), len(of_kind) - len(errors))
+                    scores.append(self._score(metric, protocol, {}, number))
         return scores
 
     # -------------------------------------------------------------------------------------------------------- remarks
@@ -559,49 +640,66 @@ class QuestionSuite(Suite):
         if defects := self.source.get("defects"):
             lines.append(f"dependencies of the file with defects: {defects}; mended under revised")
         if answers is not None:
-            lines += [] if judge == TRUTH else self._answer_remarks(answers)
-            lines += self._choice_remarks(observed)
+            counts = self.known_counts(observed)
+            lines += [] if judge == TRUTH else self._answer_remarks(counts)
+            lines += self._choice_remarks(counts)
         return lines + [
             f"{protocol}: {self.switches(protocol).words(suffix=self.suffix, images=str(self.n_images), judge=judge)}"
             for protocol in self.info.protocols
         ]
 
-    def _choice_remarks(self, observed: Observed) -> list[str]:
-        """What becomes of replies to questions with choices that are none of them."""
+    def counts(self, observed: Observed) -> Mapping[str, int]:
+        """Questions, those without a reply, and the kinds of replies that protocols take for different things."""
+        answers = observed.observations.get(AnswerNeed.table)
+        if answers is None:
+            return {}
+        asked = answers.filter(answers["question"].is_not_null())
+        meant = asked.filter(asked["value"] == "yes")["answer"]
+        return {
+            "asked": asked.height,
+            "without_reply": int(asked["answer"].is_null().sum()),
+            "unread": asked.filter(asked["answer"].is_not_null() & asked["value"].is_null()).height,
+            **{f"not_spelled_{word}": int((meant != word).sum()) for word in SPELLED},
+            "unmatched": self._unmatched(observed),
+        }
+
+    def _unmatched(self, observed: Observed) -> int:
+        """Replies to questions with choices that are none of them, and that no judge embedded."""
         choices = {q.question(self.suffix).text: q.choices for p in self.asked for q in p.questions if q.choices}
-        by = [p for p in self.info.protocols if self.switches(p).answer_test == "nearest"]
-        if not choices or not by:
-            return []
-        replies = self.replies(observed)
-        free = [
-            reply
-            for (_, question), reply in replies.items()
-            if question in choices and reply.text is not None and reply.text not in choices[question]
-        ]
-        alone = sum(reply.nearest is None for reply in free)
-        if not alone:
+        if not choices or not self._by_nearest:
+            return 0
+        return sum(
+            reply.text is not None and reply.text not in choices[question] and reply.nearest is None
+            for (_, question), reply in self.replies(observed).items()
+            if question in choices
+        )
+
+    @property
+    def _by_nearest(self) -> list[str]:
+        """Protocols that match replies to the nearest choice."""
+        return [p for p in self.info.protocols if self.switches(p).answer_test == "nearest"]
+
+    def _choice_remarks(self, counts: Mapping[str, int]) -> list[str]:
+        """What becomes of replies to questions with choices that are none of them."""
+        if not counts["unmatched"]:
             return []
         return [
-            f"{alone:,} replies are none of the choices, and no judge embedded them: {', '.join(by)} cannot match; "
-            "put --vqa nearest:SENTENCE_MODEL?vqa=NAME around the judge"
+            f"{counts['unmatched']:,} replies are none of the choices, and no judge embedded them: "
+            f"{', '.join(self._by_nearest)} cannot match; put --vqa nearest:SENTENCE_MODEL?vqa=NAME around the judge"
         ]
 
-    def _answer_remarks(self, answers: pl.DataFrame) -> list[str]:
+    def _answer_remarks(self, counts: Mapping[str, int]) -> list[str]:
         """What kinds of replies there are that protocols take for different things."""
-        asked = answers.filter(answers["question"].is_not_null())
-        without = int(asked["answer"].is_null().sum())
-        lines = [f"{without:,} of {asked.height:,} questions have no reply"] if without else []
-        unread = asked.filter(asked["answer"].is_not_null() & asked["value"].is_null()).height
+        asked, without, unread = counts["asked"], counts["without_reply"], counts["unread"]
+        lines = [f"{without:,} of {asked:,} questions have no reply"] if without else []
         if unread:
-            lines.append(f"{unread:,} of {asked.height:,} replies could not be read as an answer")
+            lines.append(f"{unread:,} of {asked:,} replies could not be read as an answer")
         for protocol in self.info.protocols:
             word = self.switches(protocol).answer_test
-            if word in ("yes", "Yes"):
-                meant = asked.filter((asked["value"] == "yes") & (asked["answer"] != word)).height
-                if meant:
-                    lines.append(
-                        f"{meant:,} replies mean yes and are not spelled {word!r}: {protocol} takes them for wrong"
-                    )
+            if word in SPELLED and (meant := counts[f"not_spelled_{word}"]):
+                lines.append(
+                    f"{meant:,} replies mean yes and are not spelled {word!r}: {protocol} takes them for wrong"
+                )
         return lines
 
     # -------------------------------------------------------------------------------------------------------- people

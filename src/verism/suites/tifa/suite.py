@@ -16,7 +16,7 @@ from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
 from verism.suites.questions.scenes import scene_prompts
-from verism.suites.questions.scoring import NOTHING, JudgedImage, Mean, image_value
+from verism.suites.questions.scoring import NOTHING, JudgedImage, Number, Tally, image_value
 from verism.suites.questions.suite import QuestionSuite, question_options
 from verism.suites.questions.switches import AnswerTest, Switches, switch_rules
 from verism.suites.tifa.benchmark import EXPECTED, alterations, read_image_map, read_questions
@@ -137,9 +137,18 @@ class TIFA(QuestionSuite):
         made = super().assemble(every, source, **{**options, "images": None})
         return made._with(found=tuple(read_image_map(images, made.asked)))
 
-    def _scores(self, protocol: str, images: Sequence[JudgedImage]) -> list[Score]:
-        scores = super()._scores(protocol, images)
-        values = [value for image in images if (value := image_value(image, self.switches(protocol))) is not None]
+    def rows(self, protocol: str, images: Sequence[JudgedImage]) -> Sequence[Any]:
+        """The score of each image, whose spread is a number; None where it has none.
+
+        Args:
+            protocol: under which the images were judged.
+            images: all images of some prompts.
+        """
+        switches = self.switches(protocol)
+        return [image_value(image, switches) for image in images]
+
+    def _scores(self, protocol: str, tally: Tally) -> list[Score]:
+        values = [value for value in tally.rows if value is not None]
         interval = Interval(statistics.stdev(values), NOTHING.low, NOTHING.high) if len(values) > 1 else NOTHING
-        mean = Mean(interval=interval, n_used=len(values), n_unusable=len(images) - len(values))
-        return [*scores, self._score("tifa_stdev", protocol, {}, mean)]
+        spread = Number(interval, len(values), len(tally.rows) - len(values))
+        return [*super()._scores(protocol, tally), self._score("tifa_stdev", protocol, {}, spread)]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from verism.errors import UsageError
-from verism.records import Observed, Prompt, Score
+from verism.records import AnswerNeed, FacetValue, Observed, Prompt
 from verism.statistics.intervals import Interval, mean_of_independent
 from verism.suites.base import SHARE, Demo, Layout, MetricSpec, Option, Pairing, Row, Rule, Scale, SuiteInfo
 from verism.suites.prompt_lists import check_unaltered
 from verism.suites.questions.asked import AskedPrompt
 from verism.suites.questions.metrics import question_metrics
-from verism.suites.questions.scoring import NOTHING, JudgedImage, Mean, overall_mean
+from verism.suites.questions.scoring import NOTHING, JudgedImage, Key, Mean, overall_mean
 from verism.suites.questions.suite import QuestionSuite, question_options
 from verism.suites.questions.switches import AnswerTest, Reply, Switches, own_value, switch_rules
 from verism.suites.wise.benchmark import (
@@ -32,9 +32,6 @@ from verism.suites.wise.benchmark import (
 )
 from verism.suites.wise.demo import DEMOS
 from verism.suites.wise.own_prompts import own_prompts
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = ["Wise"]
 
@@ -81,6 +78,53 @@ def _metrics() -> tuple[MetricSpec, ...]:
         )
     )
     return tuple(made)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanOverCategories(Mean):
+    """The mean of categories of prompts, each weighted by its prompts that were asked.
+
+    Attributes:
+        parts: the mean of each category; one without images does not count.
+        weights: prompts of each category.
+    """
+
+    parts: Mapping[FacetValue, Mean]
+    weights: Mapping[FacetValue, int]
+    n_used: int = field(init=False)
+    n_unusable: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_used", sum(part.n_used for part in self.parts.values()))
+        object.__setattr__(self, "n_unusable", sum(part.n_unusable for part in self.parts.values()))
+
+    @property
+    def interval(self) -> Interval:
+        """Mean and ends; NaN where undefined."""
+        kept = {category: weight for category, weight in self.weights.items() if weight}
+        intervals = [self.parts[category].interval for category in kept]
+        if not kept or any(math.isnan(interval.value) for interval in intervals):
+            # A category without a number leaves none in all: the others do not stand for it.
+            return NOTHING
+        weights = [float(weight) for weight in kept.values()]
+        if all(not math.isnan(end) for interval in intervals for end in interval):
+            return mean_of_independent(intervals, weights)
+        total = sum(weights)
+        value = sum(w * interval.value for w, interval in zip(weights, intervals, strict=True)) / total
+        return Interval(value, NOTHING.low, NOTHING.high)
+
+    def coded(self, rank: Mapping[str, int]) -> Self:
+        """As of any mean, see ``Mean``."""
+        return replace(self, parts={category: part.coded(rank) for category, part in self.parts.items()})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """As of any mean, see ``Mean``."""
+        return cls(
+            parts={c: Mean.joined([part.parts[c] for part in parts]) for c in parts[0].parts},
+            weights={c: sum(part.weights[c] for part in parts) for c in parts[0].parts},
+            n_images=sum(part.n_images for part in parts),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,46 +331,52 @@ class Wise(QuestionSuite):
             images: all that were asked for, also missing ones.
             switches: what becomes of what is missing.
         """
-        members: dict[Any, list[JudgedImage]] = {}
+        members: dict[FacetValue, list[JudgedImage]] = {p.facets.get("knowledge"): [] for p in self.asked}
         for image in images:
-            members.setdefault(self._by_id[image.prompt_id].facets.get("knowledge"), []).append(image)
-        parts = [overall_mean(of_category, switches) for of_category in members.values()]
-        n_used, n_unusable = sum(p.n_used for p in parts), sum(p.n_unusable for p in parts)
-        if not parts or any(math.isnan(part.interval.value) for part in parts):
-            # A category without a number leaves none in all: the others do not stand for it.
-            return Mean(interval=NOTHING, n_used=n_used, n_unusable=n_unusable)
-        weights = [float(len({image.prompt_id for image in of_category})) for of_category in members.values()]
-        intervals = [part.interval for part in parts]
-        if all(not math.isnan(end) for interval in intervals for end in interval):
-            return Mean(interval=mean_of_independent(intervals, weights), n_used=n_used, n_unusable=n_unusable)
-        total = sum(weights)
-        value = sum(w * interval.value for w, interval in zip(weights, intervals, strict=True)) / total
-        return Mean(interval=Interval(value, NOTHING.low, NOTHING.high), n_used=n_used, n_unusable=n_unusable)
+            members[self._by_id[image.prompt_id].facets.get("knowledge")].append(image)
+        return MeanOverCategories(
+            parts={category: overall_mean(some, switches) for category, some in members.items()},
+            weights={category: len({image.prompt_id for image in some}) for category, some in members.items()},
+            n_images=len(images),
+        )
 
-    def _scores(self, protocol: str, images: Sequence[JudgedImage]) -> list[Score]:
-        scores = super()._scores(protocol, images)
+    def means(self, protocol: str, images: Sequence[JudgedImage]) -> dict[Key, Mean]:
+        """As of every suite of questions; of the legacy edition also that of each level.
+
+        Args:
+            protocol: under which the images were judged.
+            images: all images of some prompts.
+        """
+        means = super().means(protocol, images)
         if self.edition == "legacy":
             switches = self.switches(protocol)
             for name in LEVELS:
                 of_level = [replace(image, values={name: image.values.get(name)}, own={name: image.own.get(name)})
                             for image in images]  # fmt: skip
-                scores.append(self._score(LEVEL_MEAN, protocol, {"judged_by": name}, self.overall(of_level, switches)))
-        return scores
+                means[LEVEL_MEAN, "judged_by", name] = self.overall(of_level, switches)
+        return means
 
     # -------------------------------------------------------------------------------------------------------- remarks
-    def _answer_remarks(self, answers: pl.DataFrame) -> list[str]:
+    def counts(self, observed: Observed) -> Mapping[str, int]:
+        """Requests, those without a reply, and replies that could not be read."""
+        counts = dict(super().counts(observed))
+        answers = observed.observations.get(AnswerNeed.table)
+        if answers is not None:
+            asked = answers.filter(answers["question"].is_not_null())
+            questions = self.asked[0].questions if self.asked else ()
+            test = READ[self.edition][0]
+            replies = [Reply(text=text) for text in asked["answer"].drop_nulls().to_list()]
+            counts["unread"] = sum(any(own_value(q, reply, test) is None for q in questions) for reply in replies)
+        return counts
+
+    def _answer_remarks(self, counts: Mapping[str, int]) -> list[str]:
         """Replies that there are not, and those that could not be read."""
-        asked = answers.filter(answers["question"].is_not_null())
-        without = int(asked["answer"].is_null().sum())
-        lines = [f"{without:,} of {asked.height:,} requests have no reply"] if without else []
-        questions = self.asked[0].questions if self.asked else ()
-        test = READ[self.edition][0]
-        replies = [Reply(text=text) for text in asked["answer"].drop_nulls().to_list()]
-        unread = sum(any(own_value(q, reply, test) is None for q in questions) for reply in replies)
+        asked, without, unread = counts["asked"], counts["without_reply"], counts["unread"]
+        lines = [f"{without:,} of {asked:,} requests have no reply"] if without else []
         if unread:
             lines.append(
-                f"{unread:,} of {len(replies):,} replies could not be read; where they were cut off, allow longer ones "
-                "(--vqa 'NAME?max_new_tokens=500', of services max_tokens)"
+                f"{unread:,} of {asked - without:,} replies could not be read; where they were cut off, allow longer "
+                "ones (--vqa 'NAME?max_new_tokens=500', of services max_tokens)"
             )
         return lines
 

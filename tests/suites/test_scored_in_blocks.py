@@ -1,0 +1,95 @@
+"""Suites that are scored block by block: the same scores, verdicts and remarks to the last bit for blocks of any size."""
+
+import numpy as np
+import pytest
+
+from verism import api
+from verism.records import frame
+from verism.statistics.intervals import ClusterSums, clustered_average
+from verism.store import blocks as store_blocks
+from verism.suites.catalogue import stored_suite
+
+SIZES = (5, 1)
+
+
+class Guesser:
+    """Replies and probabilities out of a hash of image and question; some have no reply, some cannot be read."""
+
+    role = "vqa"
+    name = "guesser-1"
+
+    def check(self, need):
+        pass
+
+    def observe(self, images, need):
+        answers, tokens = [], []
+        for image in images:
+            for question in need.questions[image.prompt_id]:
+                about = {"image_id": image.image_id, "judge": self.name, "question": question.text}
+                rng = np.random.default_rng([*image.image_id.encode(), *question.text.encode()])
+                words = [*(question.choices or ("yes", "Yes", "no", "1", "0", "2")), "what?", None]
+                reply = words[rng.integers(len(words))]
+                value = None if reply in (None, "what?") else reply.lower()
+                answers.append(about | {"answer": reply, "value": value, "probability": rng.random()})
+                for number, string in enumerate(question.strings):
+                    tokens.append(about | {"string": string, "token": number, "probability": rng.random() / 50})
+        tables = {"answers": frame("answers", answers)}
+        return tables | ({"token_probabilities": frame("token_probabilities", tokens)} if need.beside else {})
+
+
+def noise(prompt, seed):
+    """An image, one of seven black."""
+    del prompt
+    return np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8) * (seed % 7 > 0)
+
+
+def outcome(run, **rules):
+    api.score(run, rules=rules)
+    scored = api.open_run(run.path)
+    return (run.path / "scores.json").read_bytes(), scored.verdicts(), scored.manifest.scoring.remarks
+
+
+def assert_equal_in_blocks(run, monkeypatch, **rules):
+    """Score a run as one block, and in blocks of several sizes."""
+    scores, verdicts, remarks = outcome(run, **rules)
+    assert len(run.keys("images")) > max(SIZES)
+    for size in SIZES:
+        with monkeypatch.context() as patched:
+            patched.setattr(store_blocks, "BLOCK", size)
+            again = outcome(run, **rules)
+        assert again[0] == scores
+        assert again[1].equals(verdicts)
+        assert again[2] == remarks
+    return scores
+
+
+QUESTIONS = ("tifa", "dsg", "dpg_bench", "oneig_alignment", "unigenbench", "genai_bench", "wise")
+
+
+@pytest.mark.parametrize("suite", QUESTIONS)
+def test_suites_of_questions(suite, tmp_path, monkeypatch):
+    # Eleven images a prompt, so that the order of ids is not that of numbers.
+    limit, n_images = 4, 11
+    run = api.evaluate(suite, model=noise, vqa=Guesser(), limit=limit, n_images=n_images, out=tmp_path / "run")
+    every = assert_equal_in_blocks(run, monkeypatch)
+    assert b"if_unusable_wrong" in every
+    for rules in ({"when_missing": "refused"}, {"average_over": "questions"}, {"images_counted": 3}):
+        if {rule.name for rule in stored_suite(run).rules} >= set(rules):
+            assert_equal_in_blocks(run, monkeypatch, **rules)
+
+
+@pytest.mark.parametrize("in_block", [3, 1])
+def test_sums_of_clusters_are_those_of_all_values(in_block):
+    rng = np.random.default_rng(1)
+    for values in (rng.random(40), rng.integers(0, 2, 40).astype(float), np.ones(40)):
+        clusters = rng.integers(0, 9, 40)
+        parts = [
+            ClusterSums.of(values[np.isin(clusters, some)], clusters[np.isin(clusters, some)])
+            for some in np.array_split(rng.permutation(10), 10 // in_block)
+        ]
+        assert ClusterSums.joined(parts).average(bounds=(0.0, 1.0)) == clustered_average(
+            values, clusters, bounds=(0.0, 1.0)
+        )
+    with pytest.raises(ValueError, match="share a cluster"):
+        ClusterSums.joined([parts[0], parts[0]])
+
