@@ -47,6 +47,7 @@ MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "pty", "msvcrt", "winre
 
 def findings(tree: ast.AST) -> Iterator[str]:
     """What a file does that is not alike on all systems."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         where = getattr(node, "lineno", 0)
         if isinstance(node, ast.Attribute) and node.attr in CALLED and ast.unparse(node) in CALLS:
@@ -67,6 +68,8 @@ def findings(tree: ast.AST) -> Iterator[str]:
                 yield f"{where}: processes that are forked on Linux and spawned elsewhere"
             if name == "get_context" and ast.unparse(node.args[0] if node.args else node) != "'spawn'":
                 yield f"{where}: processes that are not spawned"
+            if name == "get_context" and "end_with_parent" not in names:
+                yield f"{where}: processes that do not end with the one that starts them"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,8 @@ def findings(tree: ast.AST) -> Iterator[str]:
         ("path.symlink_to(other)", "1: symlink_to"),
         ("tempfile.TemporaryDirectory()", "1: a temporary folder whose removal fails where a file of it is open"),
         ("ProcessPoolExecutor(2)", "1: processes that are forked on Linux and spawned elsewhere"),
-        ("get_context('fork')", "1: processes that are not spawned"),
+        ("get_context('fork'); end_with_parent()", "1: processes that are not spawned"),
+        ("get_context('spawn')", "1: processes that do not end with the one that starts them"),
         ("open('/tmp/x')", "1: a folder of Linux"),
     ],
 )
@@ -210,6 +214,38 @@ def test_a_process_that_has_ended_is_gone():
     process.wait()
     assert process_is_gone(process.pid)
     assert not process_is_gone(10**12)  # no number of a process
+
+
+WORKER = """
+import sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from verism.systems import end_with_parent
+
+def work(_):
+    print("at work", flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as pool:
+        list(pool.map(work, range(2)))
+"""
+
+
+@pytest.mark.parametrize("end", [subprocess.Popen.terminate, subprocess.Popen.kill])
+def test_processes_end_with_the_one_that_started_them(tmp_path, end):
+    script = tmp_path / "pool.py"
+    script.write_text(WORKER, encoding="utf-8")
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"at work\n"
+    end(process)
+    # Its end comes when every process that has the pipe is gone, the worker in its sleep, too.
+    reader = threading.Thread(target=process.stdout.read)
+    reader.start()
+    reader.join(60)
+    assert not reader.is_alive()
+    process.wait()
 
 
 # ------------------------------------------------------------------------------------------------------ words and text

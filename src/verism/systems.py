@@ -24,6 +24,7 @@ __all__ = [
     "WINDOWS",
     "address_space_bytes",
     "end_group",
+    "end_with_parent",
     "move_into_place",
     "move_unless_there",
     "own_group",
@@ -122,6 +123,25 @@ def end_group(process: subprocess.Popen[Any], *, at_once: bool) -> None:
     # All gone; macOS says "not permitted" of a group of zombies.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL if at_once else signal.SIGTERM)
+
+
+def end_with_parent() -> None:
+    """Let this process, started by ``multiprocessing``, end when the one that started it has ended, however it did.
+
+    A pool's processes wait for work and would do so forever: nothing tells them of a SIGTERM or a SIGKILL.
+    """
+    import multiprocessing
+    import threading
+
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)  # what is half written has a temporary name, and nobody is there to hear of it
+
+    threading.Thread(target=watch, name="end with parent", daemon=True).start()
 
 
 def process_is_gone(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Suites that are scored block by block: the same scores, verdicts and remarks to the last bit for blocks of any size."""
+"""Suites that are scored block by block: scores, verdicts and remarks equal to the last bit for blocks of any size."""
 
 import numpy as np
 import pytest
@@ -92,4 +92,3 @@ def test_sums_of_clusters_are_those_of_all_values(in_block):
         )
     with pytest.raises(ValueError, match="share a cluster"):
         ClusterSums.joined([parts[0], parts[0]])
-

@@ -18,6 +18,7 @@ from verism.errors import UsageError, VerismError
 from verism.locations import remove_tree
 from verism.pipeline.leases import FOLDER, LeasedShares
 from verism.pipeline.ray_workers import Work
+from verism.systems import end_with_parent
 
 __all__ = ["DeviceProcesses", "visible_devices"]
 
@@ -156,6 +157,7 @@ class DeviceProcesses:
 
 def _work(work: Work, root: Path, threads: int, messages: Any) -> None:
     """What a process does."""
+    end_with_parent()
 
     class Telling(LeasedShares):
         def tell(self, line: str) -> None:

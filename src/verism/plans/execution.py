@@ -26,6 +26,7 @@ from verism.plans.plan import Pair, Plan
 from verism.plans.status import keep_plan, keep_status, report_path, run_path, status_of
 from verism.registry import ModelPool, make_tracker
 from verism.store import Run
+from verism.systems import end_with_parent
 from verism.trackers import Evaluation, OnScores, close_trackers, tell_scores
 from verism.trackers.hooks import hooks_of
 
@@ -211,6 +212,7 @@ _QUEUE: list[Queue[Outcome]] = []  # of a worker process: where its outcomes go
 
 
 def _have_queue(queue: Queue[Outcome]) -> None:
+    end_with_parent()
     _QUEUE.append(queue)
     _POOL.append(ModelPool())
 

@@ -14,6 +14,7 @@ from verism.prefetch import prefetch
 from verism.records import Rendered, Scene
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.scene_renderer import SceneRenderer
+from verism.systems import end_with_parent
 
 __all__ = ["ParallelRenderer"]
 
@@ -22,6 +23,7 @@ _renderer: SceneRenderer | None = None
 
 def _start(size: int, assets: Path | None) -> None:
     global _renderer
+    end_with_parent()
     catalogue = standard_catalogue()
     _renderer = SceneRenderer(size, catalogue if assets is None else catalogue.with_assets(assets))
 

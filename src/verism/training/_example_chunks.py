@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from verism.errors import UsageError
 from verism.files import read_json, whole_file, write_json
+from verism.systems import end_with_parent
 
 __all__ = ["read_chunks", "render_chunks"]
 
@@ -68,7 +69,7 @@ def render_chunks(
             on_chunk(done)
         return out
     # Spawned: a forked child would inherit the threads of whatever library has some, and hang on their locks.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         for made in pool.map(_write_chunk, *zip(*jobs, strict=True)) if jobs else ():
             done += made
             on_chunk(done)
