@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -141,13 +142,14 @@ def write_card(card: JudgeCard, path: Path) -> None:
     write_json(path, record, sort_keys=True)
 
 
-def shipped_cards() -> list[JudgeCard]:
+@cache
+def shipped_cards() -> tuple[JudgeCard, ...]:
     """The cards that come with verism, of judges that work without weights of others."""
     folder = resources.files("verism") / "data" / "cards"
     if not folder.is_dir():
-        return []
+        return ()
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda f: f.name)
-    return [_from_record(json.loads(f.read_text(encoding="utf-8")), f.name) for f in files]
+    return tuple(_from_record(json.loads(f.read_text(encoding="utf-8")), f.name) for f in files)
 
 
 def find_measured(
