@@ -118,9 +118,17 @@ def test_plan_says_what_would_be_judged(tmp_path):
     assert (planned.images, planned.judgements) == (6, {"detector": 6})
     assert planned.rules["threshold_revised"] == 0.5
     out = tmp_path / "run"
-    verism.evaluate("paintskills", model=paint, detector=PixelJudge(), out=out, **ASKED)
+    before = verism.evaluate("paintskills", model=paint, detector=PixelJudge(), out=out, **ASKED)
     again = verism.plan("paintskills", model=paint, detector=PixelJudge(), out=out, **ASKED)
     assert (again.images_done, again.judgements) == (6, {"detector": 0})
+    assert (again.images_before, again.images) == (6, 6)
+    larger = verism.plan("paintskills", model=paint, detector=PixelJudge(), out=out, **{**ASKED, "limit": 8})
+    assert (larger.images_before, larger.images, larger.images_done) == (6, 8, 6)
+    with pytest.raises(UsageError, match="A run grows but does not shrink"):
+        verism.plan("paintskills", model=paint, detector=PixelJudge(), out=out, **{**ASKED, "limit": 4})
+    with pytest.raises(UsageError, match="seed: 0 there, 9 now"):
+        verism.plan("paintskills", model=paint, detector=PixelJudge(), out=out, **ASKED, seed=9)
+    assert verism.open_run(out).manifest == before.manifest
 
 
 def test_run_answers_in_a_notebook(tmp_path):

@@ -89,10 +89,12 @@ from verism.specs import did_you_mean
 from verism.statistics.power import Spread
 from verism.store import (
     MANIFEST,
+    PROMPTS,
     REPAIR,
     STORAGES,
     TRUTH,
     Compaction,
+    IdSet,
     Verification,
     begin_repair,
     check_scoring_name,
@@ -909,32 +911,13 @@ def _start(
     shares: Shares,
 ) -> Run:
     out, options = asked.out, asked.call.run
-    settings = RunSettings(
-        suite=suite.name,
-        suite_settings=suite.settings(),
-        generator=generator.name,
-        judges=judges,
-        seed=seed,
-        prompts=content_hash([[p.prompt_id, p.text, dict(p.spec)] for p in prompts])[:16],
-        reference="" if suite.reference is None else suite.reference.identity()[:16],
-    )
+    settings = _settings(suite, prompts, generator.name, judges, seed)
     if out is not None:
         path = location(out)
         if (path / MANIFEST).exists():
             there = Run.open(path)
-            if options.shuffle and _was_shuffled(there):
-                generator_name = there.manifest.settings.generator
-                settings = replace(settings, generator=generator_name)
-            settings = continued_settings(
-                there,
-                settings,
-                suite,
-                prompts,
-                judged=asked.judged,
-                part=asked.call.again,
-                fixed="with --shuffle, which image a prompt gets depends on all prompts" if options.shuffle else "",
-                alone=shares.alone,
-            )
+            more = {"judged": asked.judged, "part": asked.call.again, "alone": shares.alone}
+            settings = _continued(there, settings, suite, prompts, options, **more)
         run = Run.start(path, settings, scoring=scoring, plugins=plugin_of(suite), images_as=options.images_as)
     else:
         folder = tempfile.TemporaryDirectory(prefix="verism-run-", ignore_cleanup_errors=True)
@@ -942,6 +925,35 @@ def _start(
         run.keep(folder)
     run.write_prompts(prompts)
     return run
+
+
+def _settings(
+    suite: Suite, prompts: Sequence[Prompt], generator: str, judges: Mapping[str, str], seed: int
+) -> RunSettings:
+    return RunSettings(
+        suite=suite.name,
+        suite_settings=suite.settings(),
+        generator=generator,
+        judges=judges,
+        seed=seed,
+        prompts=content_hash([[p.prompt_id, p.text, dict(p.spec)] for p in prompts])[:16],
+        reference="" if suite.reference is None else suite.reference.identity()[:16],
+    )
+
+
+def _continued(
+    there: store.Run,
+    settings: RunSettings,
+    suite: Suite,
+    prompts: Sequence[Prompt],
+    options: RunOptions,
+    **more: bool,
+) -> RunSettings:
+    """``continued_settings`` of a call, with ``more`` of its arguments."""
+    if options.shuffle and _was_shuffled(there):
+        settings = replace(settings, generator=there.manifest.settings.generator)
+    fixed = "with --shuffle, which image a prompt gets depends on all prompts" if options.shuffle else ""
+    return continued_settings(there, settings, suite, prompts, fixed=fixed, **more)
 
 
 def _was_shuffled(run: store.Run) -> bool:
@@ -1171,6 +1183,7 @@ class Plan:
         images_by_group: images by the values of the first facet of the prompts.
         group: that facet; ``suite`` without facets.
         images_done: images that the run directory holds already.
+        images_before: images of the run that is there, which grows to ``images``; the same without one.
         judges: full names of the judges by role; ``truth`` for ground truth.
         judgements: images that each of these judges would observe.
         not_measured: roles of needs that no judge fills.
@@ -1185,6 +1198,7 @@ class Plan:
     images_by_group: Mapping[str, int]
     group: str
     images_done: int
+    images_before: int
     judges: Mapping[str, str]
     judgements: Mapping[str, int]
     not_measured: tuple[str, ...]
@@ -1214,39 +1228,48 @@ def plan(
     here. Arguments are those of ``evaluate``; neither a model nor images have to be named.
 
     Raises:
-        UsageError: what ``evaluate`` would refuse.
+        UsageError: what ``evaluate`` would refuse; where a model or images are named, also because of the run that is
+            there.
     """
     call = _Call.of(run_options, judges, options)
     the_suite = _with_rules(_suite(suite, images, call.suite), call.run.threshold, rules)
     prompts = the_suite.prompts()
     context = call.run.context(the_suite, prompts)
     requests = make_requests(prompts, _seed(the_suite, call))
-    there: set[str] = set()
-    observed: dict[str, set[str]] = {}
+    there, observed, held = IdSet(), dict[str, IdSet](), None
     run = Run.open(location(out)) if out is not None and (location(out) / MANIFEST).exists() else None
     if run is not None:
-        there = run.keys("images")
-    pending = [r for r in requests if r.image_id not in there]
+        there = run.ids("images")
+    done = there.holds(r.image_id for r in requests)
+    pending = [r for r, is_there in zip(requests, done, strict=True) if not is_there]
     with ExitStack() as at_end:
         filled = [_filled(judge, need, context, call.run.pool) for judge, need in _chosen(the_suite, call.judges)]
         for f in filled:
             at_end.callback(_finish, f.judge, f.made_here, None)
-            if run is not None:
-                observed[f.need.role] = run.keys(f.need.table, f.judge.name)
+        filled = _on_regions(filled, _segmenter(filled, [f.need.role for f in filled], ALONE))
+        names = {f.need.role: f.judge.name for f in filled}
+        names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
         estimate: Sequence[str] = ()
         if model is not None or images is not None:
             maker = _generator(model, images, the_suite, context, call.run.pool)
             at_end.callback(_finish, maker, _is_ours(maker, model, call.run.pool), None)
             estimate = list(getattr(maker, "estimate", lambda _: ())(pending))
+            if run is not None:
+                seed = _seed(the_suite, call)
+                generator = _dealt(maker, the_suite, prompts, seed, call).name
+                settings = _settings(the_suite, prompts, generator, names, seed)
+                settings = _continued(run, settings, the_suite, prompts, call.run, ask=True)
+                run.refuse_other(settings, call.run.images_as)
+        if run is not None:
+            held = sum(p.n_images for p in run.prompts()) if (run.path / PROMPTS).exists() else None
+            observed = {f.need.role: run.ids(f.need.table, f.judge.name) for f in filled}
         the_suite = _calibrated(the_suite, _thresholds(filled), call.run.threshold, rules)
-        names = {f.need.role: f.judge.name for f in filled}
-    names |= {role: TRUTH for role, judge in call.judges.items() if judge == TRUTH}
     group = next(iter(prompts[0].facets), "suite") if prompts else "suite"
     counts: dict[str, int] = {}
     for p in prompts:
         value = str(p.facets.get(group, the_suite.name))
         counts[value] = counts.get(value, 0) + p.n_images
-    ids = {r.image_id for r in requests}
+    ids = IdSet(r.image_id for r in requests)
     return Plan(
         suite=the_suite.name,
         prompts=len(prompts),
@@ -1255,7 +1278,8 @@ def plan(
         group=group,
         images_done=len(requests) - len(pending),
         judges=names,
-        judgements={f.need.role: len(ids - observed.get(f.need.role, set())) for f in filled},
+        images_before=len(requests) if held is None else held,
+        judgements={f.need.role: len(ids - observed.get(f.need.role, IdSet())) for f in filled},
         not_measured=tuple(need.role for need in the_suite.needs() if need.role not in names),
         rules=the_suite.all_rules(),
         estimate=tuple(estimate),

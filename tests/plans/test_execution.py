@@ -132,6 +132,32 @@ def test_other_settings_of_a_run_that_is_done_are_seen_and_refused(tmp_path):
     assert "other settings" in outcome.reason
 
 
+def limited(limit):
+    return Plan.make(
+        models={"noise": Noise()},
+        suites={"first": {"suite": "paintskills", "skills": ["object"], "limit": limit}},
+        defaults={"detector": Blind()},
+    )
+
+
+def test_a_plan_that_asks_for_more_images_goes_on_with_its_runs(tmp_path):
+    run_plan(limited(4), tmp_path / "P")
+    [status] = plan_status(limited(6), tmp_path / "P").pairs
+    assert (status.state, status.images, status.wanted) == ("waiting", 4, 6)
+    assert "more images" in status.reason
+    [fewer] = plan_status(limited(2), tmp_path / "P").pairs
+    assert (fewer.state, fewer.images, fewer.wanted) == ("changed", 4, 4)
+    assert "does not shrink" in fewer.reason
+    [check] = check_plan(limited(2), tmp_path / "P").pairs
+    assert "does not shrink" in check.refused
+    [check] = check_plan(limited(6), tmp_path / "P").pairs
+    assert (check.refused, check.images, check.images_done) == ("", 6, 4)
+    ASKED.clear()
+    assert [o.state for o in run_plan(limited(6), tmp_path / "P")] == ["done"]
+    assert len(ASKED) == 2
+    assert plan_status(limited(6), tmp_path / "P").counts == {"done": 1}
+
+
 def test_only_some_models_or_suites(tmp_path):
     plan = make(noise=Noise(), other=type("Other", (Noise,), {"name": "other"})())
 

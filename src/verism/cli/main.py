@@ -247,6 +247,8 @@ def _dry_run(planned: Plan, as_json: bool) -> None:
     for group, n in planned.images_by_group.items():
         click.echo(f"  {group:<10} {n:>7,}")
     click.echo(f"done already: {planned.images_done:,}")
+    if planned.images_before != planned.images:
+        click.echo(f"the run grows from {planned.images_before:,} to {planned.images:,} images")
     for role, name in planned.judges.items():
         images = planned.judgements.get(role)
         click.echo(f"{option_of(role)}: {name}" + ("" if images is None else f", {images:,} images to observe"))

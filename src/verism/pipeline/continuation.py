@@ -25,6 +25,7 @@ def continued_settings(
     part: bool = False,
     fixed: str = "",
     alone: bool = True,
+    ask: bool = False,
 ) -> RunSettings:
     """Let the run that is there go on with what a call asks for, as far as its images stay what they are.
 
@@ -41,9 +42,10 @@ def continued_settings(
         part: whether the call may ask for a part of the run, as one does that makes again what is lost.
         fixed: why images of the call depend on the number of prompts; empty if they do not.
         alone: whether no other process makes the run meanwhile; processes that share it name the same judges.
+        ask: whether the run is left as it is, and only what would be refused is refused.
 
     Returns:
-        Settings to go on with: those of the run, unless it is to be refused.
+        Settings to go on with, which differ from those of the run only where it is to be refused.
 
     Raises:
         UsageError: fewer prompts than the run has, or more where that would change the images.
@@ -53,11 +55,13 @@ def continued_settings(
         asked = replace(asked, judges=stored.judges)
     elif stored.judges != asked.judges and alone and (_adds(asked.judges, stored.judges) or not run.is_scored):
         stored = replace(stored, judges=asked.judges)
-        if not stored.differences(asked):
+        if not stored.differences(asked) and not ask:
             run.resettle(stored)
     differing = [name for name, _, _ in stored.differences(asked)]
     growing = ("prompts", *(f"suite_settings.{name}" for name in suite.growing_settings))
-    if not differing or any(not _is_below(name, growing) for name in differing):
+    if not differing:
+        return run.manifest.settings if ask else asked
+    if any(not _is_below(name, growing) for name in differing):
         return asked
     extent = run.extent(prompts)
     if extent == "fewer":
@@ -69,12 +73,14 @@ def continued_settings(
             f"{len(prompts):,} are asked for. A run grows but does not shrink: ask for at least as many, or use "
             "another --out"
         )
+    if extent == "more" and fixed:
+        raise UsageError(f"{run.path} cannot grow: {fixed}. Use another --out")
+    if ask:
+        return asked if extent == "other" else run.manifest.settings
     if extent == "same":  # of a growth that was stopped half-way, or another limit that leaves none out
         run.resettle(asked)
     if extent != "more":
         return asked
-    if fixed:
-        raise UsageError(f"{run.path} cannot grow: {fixed}. Use another --out")
     _drop_narrower_observations(run, suite)
     run.resettle(asked, prompts)
     return asked

@@ -205,6 +205,14 @@ class Pair:
         """Hash of what decides the run's images, observations and scores."""
         return content_hash(self.record())[:16]
 
+    def fixed_hash(self) -> str:
+        """Hash of what a run cannot go on without: ``settings_hash`` without how many images are asked for."""
+        suite = suite_class(self.suite) if self.instance is None else type(self.instance)
+        growing = {name.rpartition(".")[2] for name in suite.growing_settings}
+        record = self.record()
+        options = {name: value for name, value in record["options"].items() if name not in growing}
+        return content_hash({**record, "options": options})[:16]
+
     def make_suite(self) -> Suite:
         """The suite with the pair's options.
 

@@ -12,6 +12,7 @@ from verism.errors import UsageError, VerismError
 from verism.files import read_json, write_json
 from verism.locations import location
 from verism.plans.plan import Pair, Plan
+from verism.records import Prompt
 from verism.store import Run, slug
 
 __all__ = [
@@ -49,6 +50,7 @@ class PairStatus:
         reason: of a failure, one line.
         seconds: time the last call took.
         settings_hash: of the settings it was last run with.
+        fixed_hash: of those of them that a run cannot go on without; empty of runs before it was kept.
         when: of the last change, ISO 8601 in UTC.
     """
 
@@ -61,6 +63,7 @@ class PairStatus:
     reason: str = ""
     seconds: float = 0.0
     settings_hash: str = ""
+    fixed_hash: str = ""
     when: str = ""
 
     def record(self) -> dict[str, Any]:
@@ -146,6 +149,7 @@ def keep_status(out: Path, pair: Pair, state: State, *, reason: str = "", second
         reason=reason,
         seconds=round(seconds, 1),
         settings_hash=pair.settings_hash(),
+        fixed_hash=pair.fixed_hash(),
         when=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     write_json(_file(out, pair), status.record())
@@ -164,17 +168,34 @@ def status_of(out: Path, pair: Pair) -> PairStatus:
     path = run_path(out, pair)
     if kept.state == "done" and not (path / "manifest.json").exists():
         return fresh
-    if kept.state == "done" and kept.settings_hash != pair.settings_hash():
+    other = kept.state == "done" and kept.settings_hash != pair.settings_hash()
+    if other:
         kept = _with(kept, state="changed", reason="done with other settings than the plan has now")
     if (path / "manifest.json").exists():
         try:
             run = Run.open(path)
-            kept = _with(kept, images=len(run.keys("images")), wanted=sum(p.n_images for p in run.prompts()))
+            asked: Sequence[Prompt] = run.prompts()
+            if other and kept.fixed_hash == pair.fixed_hash():
+                extent, now = _asked_now(run, pair)
+                if extent == "more":
+                    kept, asked = _with(kept, state="waiting", reason="the plan asks for more images now"), now
+                elif extent == "fewer":
+                    kept = _with(kept, reason="the plan asks for fewer images now, and a run does not shrink")
+            kept = _with(kept, images=len(run.ids("images")), wanted=sum(p.n_images for p in asked))
         except UsageError as err:  # damaged
             kept = _with(kept, state="failed", reason=str(err))
         except VerismError:  # stopped before its prompts were written
             return kept
     return kept
+
+
+def _asked_now(run: Run, pair: Pair) -> tuple[str, Sequence[Prompt]]:
+    """How the prompts of a pair relate to those of its run (``Run.extent``), and the prompts."""
+    try:
+        prompts = pair.make_suite().prompts()
+    except VerismError:  # a file that is not there any more
+        return "other", ()
+    return run.extent(prompts), prompts
 
 
 def kept_statuses(out: Path, record: Mapping[str, Any]) -> list[PairStatus]:

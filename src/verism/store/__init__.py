@@ -27,6 +27,7 @@ from verism.store.ids import IdSet
 from verism.store.images import Compaction, compact_images, write_shards
 from verism.store.run import (
     MANIFEST,
+    PROMPTS,
     TRUTH,
     Run,
     SettingsChanged,
@@ -41,6 +42,7 @@ from verism.store.verification import REPAIR, Finding, Repair, Verification, beg
 
 __all__ = [
     "MANIFEST",
+    "PROMPTS",
     "REPAIR",
     "SCHEMA_VERSION",
     "STORAGES",

@@ -174,21 +174,7 @@ class Run:
             raise UsageError(f"images_as: expected {' or '.join(STORAGES)}, got {images_as!r}")
         if (path / "manifest.json").exists():
             run = cls.open(path)
-            if differences := run.manifest.settings.differences(settings):
-                listed = "\n".join(f"  {name}: {old!r} there, {new!r} now" for name, old, new in differences)
-                hint = "Use the same settings, or another --out."
-                if all(name.startswith("judges.") for name, _, _ in differences):
-                    role = differences[0][0].partition(".")[2]
-                    hint = (
-                        f"To score its images by another judge: verism observe {quoted(path)} {option_of(role)} NAME. "
-                        "Or use the same settings, or another --out."
-                    )
-                raise SettingsChanged(f"{path} holds a run with other settings:\n{listed}\n{hint}")
-            if images_as not in (None, run.manifest.images_as):
-                raise SettingsChanged(
-                    f"{path} keeps its images as {run.manifest.images_as}, not as {images_as}. Leave out --images-as, "
-                    f"or convert the run first: verism compact {quoted(path)} --images-as {images_as}"
-                )
+            run.refuse_other(settings, images_as)
             return run
         # A start that was killed may have left the manifest's temporary file.
         if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
@@ -201,6 +187,32 @@ class Run:
         if scoring is not None:
             run.write_scoring(scoring=scoring)
         return run
+
+    def refuse_other(self, settings: RunSettings, images_as: str | None = None) -> None:
+        """Refuse to go on with other settings than the run has.
+
+        Args:
+            settings: asked for now.
+            images_as: how images are to be kept; None: as the run keeps them.
+
+        Raises:
+            SettingsChanged: the run has others, or keeps its images otherwise.
+        """
+        if differences := self.manifest.settings.differences(settings):
+            listed = "\n".join(f"  {name}: {old!r} there, {new!r} now" for name, old, new in differences)
+            hint = "Use the same settings, or another --out."
+            if all(name.startswith("judges.") for name, _, _ in differences):
+                role = differences[0][0].partition(".")[2]
+                hint = (
+                    f"To score its images by another judge: verism observe {quoted(self.path)} {option_of(role)} NAME. "
+                    "Or use the same settings, or another --out."
+                )
+            raise SettingsChanged(f"{self.path} holds a run with other settings:\n{listed}\n{hint}")
+        if images_as not in (None, self.manifest.images_as):
+            raise SettingsChanged(
+                f"{self.path} keeps its images as {self.manifest.images_as}, not as {images_as}. Leave out "
+                f"--images-as, or convert the run first: verism compact {quoted(self.path)} --images-as {images_as}"
+            )
 
     @classmethod
     def open(cls, path: Path | str, *, scoring: bool = True) -> Self:
