@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
+from verism.metrics import inception_score as module
 from verism.metrics.inception_score import inception_score
 
 
@@ -40,6 +41,21 @@ def test_hand_worked(rows, expected):
     got = inception_score(rows, kind="probabilities", splits=1)
     assert got.value == pytest.approx(expected)
     assert (got.mean, got.std) == (pytest.approx(expected), 0.0)
+
+
+@pytest.mark.parametrize("rows", [7, 64])
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_predictions_are_read_a_part_at_a_time(rows, kind, monkeypatch):
+    z = logits(1_000, 9, 3).astype(np.float32)
+    values = z if kind == "logits" else softmax(z.astype(np.float64), axis=1)
+    whole = inception_score(values, kind=kind, splits=3)
+    monkeypatch.setattr(module, "CHUNK_ROWS", rows)
+    most = []
+    for name in ("_from_logits", "_from_probabilities"):
+        read = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda part, read=read: most.append(len(part)) or read(part))
+    assert inception_score(values, kind=kind, splits=3) == pytest.approx(whole, rel=1e-13)
+    assert max(most) == rows
 
 
 def test_splits_are_consecutive_parts_in_the_order_given():

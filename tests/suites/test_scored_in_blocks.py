@@ -1,5 +1,7 @@
 """Suites that are scored block by block: scores, verdicts and remarks equal to the last bit for blocks of any size."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from verism.records import frame
 from verism.statistics.intervals import ClusterSums, clustered_average
 from verism.store import blocks as store_blocks
 from verism.suites.catalogue import stored_suite
+from verism.suites.text_rendering.suite import TextRendering
 
 SIZES = (5, 1)
 
@@ -76,6 +79,71 @@ def test_suites_of_questions(suite, tmp_path, monkeypatch):
     for rules in ({"when_missing": "refused"}, {"average_over": "questions"}, {"images_counted": 3}):
         if {rule.name for rule in stored_suite(run).rules} >= set(rules):
             assert_equal_in_blocks(run, monkeypatch, **rules)
+
+
+class Scorer:
+    """A score out of a hash of the image, or none; of some images the prompt is cut."""
+
+    role = "scorer"
+    name = "scorer-1"
+
+    def check(self, need):
+        pass
+
+    def observe(self, images, need):
+        rows = []
+        for image in images:
+            rng = np.random.default_rng([*image.image_id.encode()])
+            score = None if rng.random() < 0.2 else rng.normal()
+            rows.append(
+                {"image_id": image.image_id, "judge": self.name, "score": score, "text_cut": rng.random() < 0.3}
+            )
+        return frame(need.table, rows)
+
+
+def test_preference(tmp_path, monkeypatch):
+    run = api.evaluate("preference", model=noise, scorer=Scorer(), limit=6, n_images=11, out=tmp_path / "run")
+    assert_equal_in_blocks(run, monkeypatch, group_by=["skill"])
+    assert any("longer than the scorer reads" in line for line in run.manifest.scoring.remarks)
+
+
+class Reader:
+    """Reads the text that was asked for, all but some letters, or nothing; some images have no answer."""
+
+    role = "ocr"
+    name = "reader-1"
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def check(self, need):
+        pass
+
+    def observe(self, images, need):
+        rows = []
+        for image in images:
+            rng = np.random.default_rng([*image.image_id.encode()])
+            text = "".join(letter for letter in self.texts[image.prompt_id] if rng.random() < 0.9)
+            row = {"image_id": image.image_id, "judge": self.name, "level": "image", "line": -1, "word": -1}
+            rows.append(row | {"text": text if rng.random() < 0.8 else None})
+        return frame(need.table, rows)
+
+
+@pytest.mark.parametrize("prompt_set", ["own", "longtext"])
+def test_text_rendering(prompt_set, tmp_path, monkeypatch):
+    options = {"limit": 4, "n_images": 11}
+    if prompt_set == "longtext":
+        records = [
+            {"prompt": f'a sign "Stay {n} m away"', "text": [f"Stay {n} m away"], "length": 3, "prompt_id": n,
+             "category": "label", "id": n}
+            for n in range(3)
+        ]  # fmt: skip
+        (tmp_path / "text_prompts.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+        options |= {"prompt_set": prompt_set, "prompts_file": tmp_path / "text_prompts.jsonl", "altered": True}
+    suite = TextRendering.make(options)
+    texts = {prompt.prompt_id: "\n".join(prompt.spec["texts"]) for prompt in suite.prompts()}
+    run = api.evaluate(suite, model=noise, ocr=Reader(texts), out=tmp_path / "run")
+    assert b"word_accuracy_if_unusable_wrong" in assert_equal_in_blocks(run, monkeypatch)
 
 
 @pytest.mark.parametrize("in_block", [3, 1])

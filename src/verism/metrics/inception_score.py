@@ -9,10 +9,11 @@ arXiv:1801.01973 (what it is not).
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from verism.statistics._common import (
     Floats,
@@ -24,6 +25,7 @@ from verism.statistics._common import (
 
 __all__ = ["InceptionScore", "inception_score"]
 
+CHUNK_ROWS = 4096  # images whose predictions are converted to float64 at once: 32 MiB at 1,000 classes
 SUM_TOLERANCE = 1e-3  # probabilities stored in float16 add up to 1 only so far
 
 
@@ -81,35 +83,54 @@ def inception_score(
     check_confidence(confidence)
     if kind not in ("logits", "probabilities"):
         raise ValueError(f"kind must be 'logits' or 'probabilities'; got {kind!r}")
-    values = np.asarray(predictions, dtype=np.float64)
+    values = np.asarray(predictions)
     if values.ndim != 2 or not values.shape[0] or not values.shape[1]:
         raise ValueError(f"predictions must have shape (images, classes), neither 0; got {values.shape}")
     n = len(values)
     if not 1 <= splits <= n:
         raise ValueError(f"splits must lie in 1 .. {n}, the images; got {splits}")
-    p, negative_entropy = _from_logits(values) if kind == "logits" else _from_probabilities(values)
+    read = _from_logits if kind == "logits" else _from_probabilities
+    divergences = _divergences(values, read)
     scores = [
-        math.exp(_divergences(p[part], negative_entropy[part]).mean())
-        for part in (slice(i * n // splits, (i + 1) * n // splits) for i in range(splits))
+        math.exp(_divergences(values[i * n // splits : (i + 1) * n // splits], read).mean()) for i in range(splits)
     ]
-    divergences = _divergences(p, negative_entropy)
     log_score = float(divergences.mean())
     low = high = math.nan
     totals = cluster_totals(divergences, np.arange(n) if clusters is None else clusters)
     if len(totals.sizes) > 1:
         freedom = len(totals.sizes) - 1
         half = student_quantile(freedom, (1 + confidence) / 2) * math.sqrt(ratio_variance(totals))
-        low, high = max(1.0, math.exp(log_score - half)), min(float(p.shape[1]), math.exp(log_score + half))
+        low, high = max(1.0, math.exp(log_score - half)), min(float(values.shape[1]), math.exp(log_score + half))
     return InceptionScore(float(np.mean(scores)), float(np.std(scores)), math.exp(log_score), low, high, n, splits)
 
 
-def _divergences(p: Floats, negative_entropy: Floats) -> Floats:
-    """KL(p_i || mean p) per image, shape (N,): classes nobody gives a chance to count nothing."""
-    mean = p.mean(axis=0)
+Read = Callable[[Floats], tuple[Floats, Floats]]
+
+
+def _divergences(values: NDArray[Any], read: Read) -> Floats:
+    """KL(p_i || mean p) per image, shape (N,): classes nobody gives a chance to count nothing.
+
+    Predictions are read twice, a part at a time: the array may be a file that is larger than the memory.
+
+    Args:
+        values: predictions, shape (N, C).
+        read: probabilities of some of them, and the sum of p log p of each.
+    """
+    starts = range(0, len(values), CHUNK_ROWS)
+    total = np.zeros((0, values.shape[1]))
+    for start in starts:
+        p, _ = read(values[start : start + CHUNK_ROWS].astype(np.float64))
+        # Row after row onto what there is: the same to the last bit as the sum of one array.
+        total = np.concatenate([total, p]).sum(axis=0, keepdims=True)
+    mean = total[0] / len(values)
     seen = mean > 0
-    # Rounding may leave -1e-17 where all images are alike.
-    divergences: Floats = np.maximum(negative_entropy - p[:, seen] @ np.log(mean[seen]), 0.0)
-    return divergences
+    logs = np.log(mean[seen])
+    found = np.zeros(len(values))
+    for start in starts:
+        p, negative_entropy = read(values[start : start + CHUNK_ROWS].astype(np.float64))
+        # Rounding may leave -1e-17 where all images are alike.
+        found[start : start + CHUNK_ROWS] = np.maximum(negative_entropy - p[:, seen] @ logs, 0.0)
+    return found
 
 
 def _from_logits(logits: Floats) -> tuple[Floats, Floats]:

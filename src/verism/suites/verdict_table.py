@@ -17,7 +17,7 @@ __all__ = ["NOT_OBSERVED", "ShownImage", "VerdictRows", "image_problem", "shown_
 NOT_OBSERVED = "not looked at"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class ShownImage:
     """An image that a run asked for.
 

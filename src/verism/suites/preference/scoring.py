@@ -28,7 +28,7 @@ OF_SET = "base"  # key of a prompt's spec: its id in the list, which both sets s
 NOTHING = Interval(math.nan, math.nan, math.nan)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AskedImage:
     """An image that was asked for, and its score.
 

@@ -94,6 +94,7 @@ class Preference(Suite):
     commands: ClassVar[Mapping[str, str]] = {"preference": "verism.suites.preference.cli:preference"}
     published: ClassVar[Mapping[str, str]] = {"preference": "verism.suites.preference.published:preference"}
     judge_roles: ClassVar[tuple[str, ...]] = ("scorer",)
+    lists_images: ClassVar[bool] = True
     growing_settings = ("source.limit", "source.n_images")
     demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
@@ -297,6 +298,11 @@ class Preference(Suite):
         return checked
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
+    @property
+    def in_blocks(self) -> bool:  # type: ignore[override]
+        """One set; an image of two is compared with those of the other set, which are in other blocks."""
+        return len(self.labels) < 2
+
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """The score of each image, and, of the first of two sets, its share of wins; table ``verdicts``."""
         if TABLE not in observed.observations:
@@ -374,6 +380,13 @@ class Preference(Suite):
             if not math.isnan(s.value)
         ]
 
+    def counts(self, observed: Observed) -> Mapping[str, int]:
+        """Images that a scorer observed, and those of them whose prompts were cut."""
+        table = observed.observations.get(TABLE)
+        if table is None:
+            return {}
+        return {"scored": table.height, "cut": table.filter(table["text_cut"].fill_null(value=False)).height}
+
     def remarks(self, observed: Observed) -> Sequence[str]:
         """Which scale the scores are on, and prompts that were cut."""
         table = observed.observations.get(TABLE)
@@ -383,11 +396,11 @@ class Preference(Suite):
         lines = [
             f"scores are {scorer_title(judge)} by {judge}; those of another scorer or version are on another scale"
         ]
-        cut = table.filter(table["text_cut"].fill_null(value=False)).height
-        if cut:
+        counts = self.known_counts(observed)
+        if cut := counts["cut"]:
             lines.append(
-                f"{cut:,} of {table.height:,} images have prompts longer than the scorer reads: what stands behind the "
-                "cut does not count"
+                f"{cut:,} of {counts['scored']:,} images have prompts longer than the scorer reads: what stands behind "
+                "the cut does not count"
             )
         return lines
 
@@ -411,14 +424,19 @@ def asked_images(observed: Observed, verdicts: pl.DataFrame) -> dict[str, AskedI
     """
     import polars as pl
 
-    rows = verdicts.filter((pl.col("rule") == SCORED) & (pl.col("protocol") == "revised"))
-    scores: dict[str, float | None] = dict(rows.select("image_id", "value").iter_rows())
+    rows = verdicts.lazy().filter((pl.col("rule") == SCORED) & (pl.col("protocol") == "revised"))
+    scores: dict[str, float | None] = dict(rows.select("image_id", "value").collect().iter_rows())
     there = {i for i, state in observed.images.select("image_id", "state").iter_rows() if state == "ok"}
+    # Images of a prompt share its facets: there may be millions.
+    facets = {
+        prompt_id: {name: value for name, value in prompt.facets.items() if name != "set"}
+        for prompt_id, prompt in observed.prompts.items()
+    }
     return {
         image.image_id: AskedImage(
             base=base_id(image.prompt),
             group=set_of(image.prompt),
-            facets={name: value for name, value in image.prompt.facets.items() if name != "set"},
+            facets=facets[image.prompt.prompt_id],
             score=scores.get(image.image_id) if image.image_id in there else math.inf,
         )
         for image in shown_images(observed)

@@ -26,13 +26,17 @@ BANDS = (10, 16, 24, 40)  # heights of words in pixels, between which errors are
 NOTHING = Interval(math.nan, math.nan, math.nan)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Row:
-    """A verdict: its prompt, its value, what it rests on."""
+    """A verdict: its prompt, its value, the numbers that it rests on, and their places by name, shared by all rows."""
 
     prompt_id: str
     value: float | None
-    detail: Mapping[str, Any]
+    numbers: tuple[float, ...]
+    places: Mapping[str, int]
+
+    def number(self, name: str) -> float:
+        return self.numbers[self.places[name]]
 
 
 def pooled(parts: Sequence[float], sizes: Sequence[float], clusters: Sequence[str], *, share: bool) -> Interval:
@@ -107,8 +111,14 @@ class _Verdicts:
         self.suite, self.prompts = suite, prompts
         self._rows: dict[tuple[str, str], list[_Row]] = {}
         columns = ("protocol", "rule", "prompt_id", "value", "detail")
-        for protocol, rule, prompt_id, value, detail in verdicts.sort("image_id").select(columns).iter_rows():
-            row = _Row(prompt_id, value, json.loads(detail) if detail else {})
+        ids = {prompt_id: prompt_id for prompt_id in prompts}  # of which rows share the text
+        places: dict[tuple[str, ...], Mapping[str, int]] = {}
+        ordered = verdicts.lazy().sort("image_id", maintain_order=True).select(columns).collect()
+        for protocol, rule, prompt_id, value, detail in ordered.iter_rows():
+            told = json.loads(detail) if detail else {}
+            numbers = {name: number for name, number in told.items() if isinstance(number, int | float)}
+            names = places.setdefault(tuple(numbers), {name: place for place, name in enumerate(numbers)})
+            row = _Row(ids[prompt_id], value, tuple(numbers.values()), names)
             self._rows.setdefault((protocol, rule), []).append(row)
 
     def _of(self, protocol: str, rule: str, group: Mapping[str, FacetValue]) -> tuple[list[_Row], int]:
@@ -141,7 +151,7 @@ class _Verdicts:
         clusters = [row.prompt_id for row in rows]
 
         def rate(metric: str, part: str, size: str, *, share: bool = False) -> Score:
-            parts, sizes = ([row.detail[name] for row in rows] for name in (part, size))
+            parts, sizes = ([row.number(name) for row in rows] for name in (part, size))
             interval = pooled(parts, sizes, clusters, share=share) if rows else NOTHING
             return self._score(metric, "revised", group, interval, len(rows), lost)
 
@@ -164,7 +174,7 @@ class _Verdicts:
             ("surplus_words", "surplus"),
             ("repeated_words", "repeated"),
         ):
-            counts = [row.detail[part] for row in rows]
+            counts = [row.number(part) for row in rows]
             interval = clustered_mean(counts, clusters, bounds=(0.0, math.inf)) if rows else NOTHING
             yield self._score(metric, "revised", group, interval, len(rows), lost)
 
@@ -172,8 +182,8 @@ class _Verdicts:
         """Share of words right if images without a usable answer had none right."""
         usable, lost = self._of("revised", "text", group)
         every = [row for row in self._rows[("revised", "text")] if row.value is None and self._belongs(row, group)]
-        parts = [row.detail["matched"] for row in usable] + [0] * len(every)
-        sizes = [row.detail["words"] for row in (*usable, *every)]
+        parts = [row.number("matched") for row in usable] + [0] * len(every)
+        sizes = [row.number("words") for row in (*usable, *every)]
         interval = pooled(parts, sizes, [row.prompt_id for row in (*usable, *every)], share=True)
         return self._score("word_accuracy_if_unusable_wrong", "revised", group, interval, len(parts), lost)
 
@@ -196,7 +206,7 @@ class _Verdicts:
         clusters = [row.prompt_id for row in rows]
 
         def share(metric: str, part: str) -> Score:
-            parts, sizes = ([row.detail[name] for row in rows] for name in (part, "length"))
+            parts, sizes = ([row.number(name) for row in rows] for name in (part, "length"))
             interval = pooled(parts, sizes, clusters, share=True) if rows else NOTHING
             return self._score(metric, "released", group, interval, len(rows), lost)
 
@@ -211,8 +221,8 @@ class _Verdicts:
                 interval = clustered_mean(values, of, bounds=(0.0, 2.5))  # 2.5 times a cosine
                 yield self._score("clipscore", "released", group, interval, len(cosines), without)
         else:
-            distances = [row.detail["distance"] for row in rows]
-            complete = [float(row.detail["complete"]) for row in rows]
+            distances = [row.number("distance") for row in rows]
+            complete = [float(row.number("complete")) for row in rows]
             ed = clustered_mean(distances, clusters, bounds=(0.0, math.inf)) if rows else NOTHING
             cr = clustered_average(complete, np.array(clusters)) if rows else NOTHING
             wac = share("oneig_wac", "matched")
@@ -231,7 +241,7 @@ class _Verdicts:
         if not rows:
             return NOTHING
         table = np.array(
-            [[r.detail["distance"], r.detail["complete"], r.detail["matched"], r.detail["length"]] for r in rows],
+            [[r.number("distance"), r.number("complete"), r.number("matched"), r.number("length")] for r in rows],
             dtype=np.float64,
         )
 
@@ -255,7 +265,7 @@ def engine_errors(suite: str, observed: Observed, verdicts: pl.DataFrame, true_v
         true_verdicts: the same by the ground truth.
     """
     read, true = _read_texts(verdicts), _read_texts(true_verdicts)
-    prompt_of = dict(observed.images.select("image_id", "prompt_id").iter_rows())
+    prompt_of = dict(true_verdicts.select("image_id", "prompt_id").iter_rows())
     rows = []
     for image_id, detail in true.items():
         if image_id not in read:

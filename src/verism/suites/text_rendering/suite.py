@@ -411,6 +411,11 @@ class TextRendering(Suite):
         benchmark, language = ("", "en") if of_set is None else (of_set.benchmark, of_set.language)
         return text_scores(self.name, observed, verdicts, benchmark=benchmark, language=language)
 
+    @property
+    def in_blocks(self) -> bool:  # type: ignore[override]
+        """Not OneIG's: there black images take the readings of the prompt before."""
+        return self.released_set is None or self.released_set.benchmark != "oneig"
+
     def judge_errors(self, observed: Observed, verdicts: pl.DataFrame, true_verdicts: pl.DataFrame) -> Sequence[Score]:
         """How far the OCR engine is off, in verdicts and in characters, by script, size, tilt, font and sharpness."""
         of_verdicts = super().judge_errors(observed, verdicts, true_verdicts)
