@@ -41,6 +41,7 @@ REASONS = {
     "need no network",
     "verism/judges/embedding/data/": "the built-in embedder of rendered images and texts: CLIP metrics and "
     "questions offline",
+    "verism/judges/skin_tone/data/": "the built-in face finder and estimator of skin tones: skin tones offline",
     "verism/generators/data/paintskills_generator/": "the built-in generator (three networks): a model that can be "
     "evaluated offline",
 }

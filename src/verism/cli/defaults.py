@@ -12,6 +12,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -181,9 +182,16 @@ def find_file(folder: Path) -> Defaults:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        state = file.stat()
+        return _parsed(file.absolute(), state.st_mtime_ns, state.st_size)
     except (OSError, ValueError) as err:
         raise UsageError(f"{file}: cannot be read as TOML: {err}") from err
+
+
+@lru_cache(maxsize=8)
+def _parsed(file: Path, _changed: int, _size: int) -> dict[str, Any]:
+    """What a file says; read once for all commands of a process, for as long as it does not change."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def environment_names(words: Sequence[str], key: str) -> list[str]:
