@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -521,6 +522,46 @@ def set_up(recipe: Recipe, folder: Path) -> None:
             torch.save(content, path)
 
 
+# Runs programs as a new Python would, each in a process of its own that has loaded torch already.
+FORKING = """
+import json, os, runpy, sys
+import numpy, PIL.Image, torch
+for line in sys.stdin:
+    call = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.chdir(call["folder"])
+        os.environ.update(call["environment"])
+        for number, name in enumerate(call["streams"]):
+            os.dup2(os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False) for number in range(3)
+        )
+        sys.argv = call["words"]
+        sys.path[:1] = [os.path.dirname(sys.argv[0]), call["environment"]["PYTHONPATH"]]
+        code = 1
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@cache
+def forking() -> subprocess.Popen[str]:
+    """The process of ``FORKING``; it ends with this one, whose end it reads from."""
+    if not hasattr(os, "fork"):
+        pytest.skip("programs are forked")
+    return subprocess.Popen([sys.executable, "-c", FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 def start(
     script: str, folder: Path, requests: list[dict[str, Any]], *more: str
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
@@ -536,12 +577,18 @@ def start(
     }
     (folder / "out").mkdir(exist_ok=True)
     batch = ("--batch-size", str(recipe.batch)) if recipe.batch > 1 else ()
-    done = subprocess.run(
-        [sys.executable, str(RECIPES / f"{script}.py"), *recipe.arguments, *batch, *more],
-        input="".join(json.dumps(request) + "\n" for request in requests),
-        env=environment, cwd=folder, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    return done, [json.loads(line) for line in done.stdout.splitlines()]
+    words = [str(RECIPES / f"{script}.py"), *recipe.arguments, *batch, *more]
+    streams = [folder / f"standard-{number}" for number in range(3)]
+    streams[0].write_text("".join(json.dumps(request) + "\n" for request in requests), encoding="utf-8")
+    call = {"words": words, "environment": environment, "folder": str(folder), "streams": [str(s) for s in streams]}
+    server = forking()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(call) + "\n")
+    server.stdin.flush()
+    code = int(server.stdout.readline())
+    out, err = (stream.read_text(encoding="utf-8") for stream in streams[1:])
+    return subprocess.CompletedProcess(words, code, out, err), [json.loads(line) for line in out.splitlines()]
 
 
 def request(image_id: str, prompt: str, seed: int, folder: Path) -> dict[str, Any]:
