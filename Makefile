@@ -47,7 +47,7 @@ dev: $(DEV) ## Install verism with everything its tests need into .venv
 
 test: check ## Format, lint, types, imports between parts, and all tests
 	@# One thread for each worker's arithmetic: two libraries that both take every core slow each other down.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-ray: $(DEV) ## The tests on a Ray cluster of this machine, with nothing beside them
 	VERISM_TEST_RAY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/pipeline/test_ray.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fakes import PixelRenderer
@@ -10,6 +11,41 @@ from fakes import PixelRenderer
 from verism.generators.scripted import ScriptedGenerator
 from verism.records import Prompt
 from verism.suites.paintskills.suite import PaintSkills
+
+# The files that take longest, in tens of seconds. They are begun first, so that none of them is left to one worker at
+# the end; pytest-xdist by itself begins with those that have the most tests, which are not the longest.
+LONGEST = (
+    "training/test_detector.py",
+    "cli/test_geneval_end_to_end.py",
+    "training/test_finetuning.py",
+    "suites/social_bias/test_planted_bias.py",
+    "annotation/test_browser.py",
+    "test_faults_benchmark.py",
+    "judge_bench/test_matching.py",
+    "training/test_generator.py",
+    "test_readers_fuzz.py",
+    "statistics/test_misclassification.py",
+    "test_story.py",
+    "plans/test_board_agreement.py",
+    "plans/test_board.py",
+    "report_kit/test_report_screenshots.py",
+    "viewer/test_viewer_browser.py",
+    "annotation/test_screenshots.py",
+    "pipeline/test_device_processes.py",
+    "generators/test_diffusers_pipeline.py",
+    "regressions/test_block_sizes.py",
+    "test_tutorials.py",
+    "test_locations.py",
+    "training/test_embedder.py",
+    "examples/test_plugin.py",
+    "test_extending_docs.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    place = {here / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(scope="session")

@@ -336,6 +336,13 @@ def test_make_targets_in_documents_exist():
         assert set(named) <= targets, document_id(path)
 
 
+def test_files_that_are_begun_first_exist():
+    conftest = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+    named = re.findall(r'^    "(\S+\.py)",$', conftest, flags=re.MULTILINE)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / "tests" / name).is_file()] == []
+
+
 def test_ci_runs_make_test():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
