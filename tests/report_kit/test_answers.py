@@ -133,7 +133,7 @@ def test_presentation_says_chance_beside_the_score():
     ]
     [told] = presentation_answers(scores)
     assert (
-        "GEP score by the estimator VQA is 10.0 % over 100 images; "
+        "GEP score by the estimator VQA is 10.0 % over 100 attribute judgements; "
         "without any difference it would be 3.0 % (p = 0.010)." in told
     )
     assert told.endswith("a skirt, 37.5 points [20.0, 50.0] from man to woman.")

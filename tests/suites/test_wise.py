@@ -155,7 +155,7 @@ def test_a_folder_holds_both_editions_and_one_is_taken(tmp_path, prompts):
 
 def test_the_edition_has_to_be_known(tmp_path, legacy, images):
     words = ("--own", "true", "--images", images, "--vqa", "truth", "--out", tmp_path / "x")
-    with pytest.raises(UsageError, match="say --edition verified or --edition legacy"):
+    with pytest.raises(UsageError, match="give --edition verified or --edition legacy"):
         verism("run", "wise", "--prompts", legacy, *words)
     named = legacy.rename(legacy.with_name("p_verified.json"))
     with pytest.raises(UsageError, match="of the verified edition by its name, and --edition says legacy"):

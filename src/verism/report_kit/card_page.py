@@ -26,6 +26,7 @@ KINDS = {
     "human": "what people say",
     "model": "what a model sees",
 }
+MANY = 6  # classes of a table from which on it takes the whole width
 FEW = 30  # items of a class below which its rates are hardly known
 LIMITS = {
     "rendered": "Measured on images whose content is known because they were rendered on purpose. Generated images "
@@ -89,6 +90,11 @@ class CardView:
     finer: Sequence[TableView]
     limits: Sequence[str]
     made: Sequence[tuple[str, str]]
+
+    @property
+    def broad(self) -> bool:
+        """Whether its tables have so many classes that two do not fit beside each other."""
+        return any(len(table.rows) > MANY for table in self.main)
 
 
 # -------------------------------------------------------------------------------------------------------------- numbers

@@ -31,6 +31,7 @@ from verism.report_kit.evidence import Evidence, Of, RunDifference, scoring_answ
 from verism.report_kit.figures import environment
 from verism.report_kit.generic import generic_sections, method_section
 from verism.report_kit.judges import judge_panels
+from verism.report_kit.plots import LEVEL
 from verism.report_kit.provenance import cautions, introduce, provenance
 from verism.report_kit.repetition import command_of
 from verism.report_kit.section import Section, stored_sections
@@ -39,6 +40,7 @@ from verism.store import Run
 
 __all__ = [
     "Reported",
+    "against_baseline",
     "answers_of",
     "json_in_script",
     "page_file",
@@ -185,6 +187,7 @@ def render(
             provenance=provenance(evidence, sources),
             limits=union(p.info.limits for p in evidence.presentations),
             answers=answers_of(evidence, suites),
+            against=[against_baseline(evidence, n) for n in range(len(evidence.runs))],
             question=" ".join(union([p.info.question] for p in evidence.presentations)),
             version=evidence.runs[0].manifest.environment.verism,
         )
@@ -219,6 +222,27 @@ def answers_of(evidence: Evidence, suites: Sequence[Reported | None]) -> list[li
         scoring_answers(run, presentation, suite)
         for run, presentation, suite in zip(evidence.runs, evidence.presentations, known, strict=True)
     ]
+
+
+def against_baseline(evidence: Evidence, run: int) -> str:
+    """How a run differs from the first in the first headline metric that they were compared by; empty without any.
+
+    Args:
+        evidence: what the page is made of.
+        run: number of the run.
+    """
+    specs = [spec for spec in evidence.presentations[run].metrics if spec.headline]
+    for spec in specs:
+        for score in evidence.scores[run]:
+            if (score.metric, score.protocol) != (spec.name, evidence.main) or not evidence.vocabulary.is_summary(
+                score
+            ):
+                continue
+            test = evidence.tested(run, score)
+            if test is not None and (found := tables.difference_words(test)):
+                clear = "" if test.p < LEVEL else ", no significant difference"
+                return f"Against {evidence.names[0]}: {found}{clear}."
+    return ""
 
 
 def _commands(evidence: Evidence, suites: Sequence[Reported | None]) -> list[tuple[int, str]]:
