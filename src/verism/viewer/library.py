@@ -32,9 +32,9 @@ __all__ = [
     "Library",
     "NotFoundError",
     "fingerprint",
+    "headline_records",
     "presentation_for",
     "reading",
-    "score_record",
 ]
 
 MAX_DEPTH = 8  # of folders below the one that is served
@@ -315,8 +315,7 @@ class Library:
                     record["state"] = "scored" if progress["done"] >= progress["asked"] else "generating"
                     presentation = presentation_for(run)
                     record["suite_title"] = presentation.info.title
-                    scores = run.scores()
-                    record["headlines"] = [score_record(s, presentation, scores) for s in run.headlines(presentation)]
+                    record["headlines"] = headline_records(run, presentation)
         except (VerismError, UsageError) as err:
             return record | {"state": "damaged", "error": str(err)}
         return record
@@ -414,15 +413,19 @@ def observing(run: Run) -> list[tuple[str, str]]:
     return found + truths
 
 
-def score_record(score: Score, presentation: Presentation, scores: Sequence[Score]) -> dict[str, Any]:
-    """A score as plain JSON, with the words that pages write it in.
+def headline_records(run: Run, presentation: Presentation) -> list[dict[str, Any]]:
+    """The headline numbers of a run as plain JSON, with the words that pages write them in.
 
     Args:
-        score: the score.
+        run: a scored run.
         presentation: of its suite.
-        scores: all of its run.
     """
-    vocabulary = Vocabulary([presentation])
+    judges = {role: [name] for role in roles() if (name := run.judge(role)) is not None}
+    vocabulary, scores = Vocabulary([presentation], judges), run.scores()
+    return [_score_record(score, vocabulary, scores) for score in run.headlines(presentation)]
+
+
+def _score_record(score: Score, vocabulary: Vocabulary, scores: Sequence[Score]) -> dict[str, Any]:
     spec = vocabulary.spec(score.metric)
     return score_records([score])[0] | {
         "title": vocabulary.title(score.metric),
@@ -430,6 +433,7 @@ def score_record(score: Score, presentation: Presentation, scores: Sequence[Scor
         "group_name": vocabulary.group_name((score.metric, tuple(score.group.items()))),
         "value_text": words.minus(words.value(score)),
         "interval_text": words.minus(words.interval(score)),
-        "counts_text": "; ".join(filter(None, (words.counts(score), coverage_of(score, scores, spec).answered))),
+        "counts_text": words.counts(score),
+        "left_out": coverage_of(score, scores, spec).left_out,
         "unit_text": vocabulary.unit(score.unit),
     }

@@ -149,7 +149,8 @@ function planLine(p) {
 }
 function headlines(scores) {
   return el("div.numbers", {}, scores.map((s) => el("span", {}, el("span.what", {}, s.title + (s.group_name === "all" ? "" : ", " + s.group_name) + " "),
-    el("b", {}, s.value_text), " ", el("span.interval", {}, s.interval_text), s.unit_text && s.value_text !== "–" ? el("span.interval", {}, " " + s.unit_text) : "")));
+    el("b", {}, s.value_text), " ", el("span.interval", {}, s.interval_text), s.unit_text && s.value_text !== "–" ? el("span.interval", {}, " " + s.unit_text) : "",
+    s.left_out ? el("span.interval", {}, ` † ${s.left_out}`) : "")));
 }
 function stateOf(r) {
   const word = el("span.state." + r.state, {}, STATES[r.state] + (r.active ? ", running" : r.state === "generating" || r.state === "judging" ? ", not running" : ""));
