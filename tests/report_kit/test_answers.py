@@ -190,3 +190,16 @@ def test_a_run_of_before_has_the_headline_of_what_it_keeps(run):
     older = api.open_run(run.path)
     older.manifest = older.manifest.with_scoring(answers=())
     assert scoring_answers(older)[0].startswith("Mean accuracy ")
+
+
+def test_a_suite_without_a_number_of_all_images_says_those_of_its_widest_groups():
+    scores = [
+        score("right", 0.5, 0.4, 0.6, n=20, kind="a"),
+        score("right", 1.0, 0.9, 1.0, n=20, kind="b"),
+        score("right", 0.2, n=4, kind="b", skill="deep"),
+    ]
+    first, extremes = headline_answers(PRESENTATION, scores)
+    assert first == (
+        "Images right, apples 50.0 % [40.0, 60.0] (20 images); images right, b 100.0 % [90.0, 100.0] (20 images)."
+    )
+    assert extremes.startswith("By kind, it is lowest for apples")

@@ -195,7 +195,7 @@ def test_runs_are_tested_against_the_baseline(make_run, tmp_path):
     assert words.startswith("−")
     assert words in plain(page.section("results"))
     first, second = [plain(found) for found in re.findall(r'<p class="answer">.*?</p>', page.source, re.S)]
-    assert f"Against strong: {words}" in second  # the page begins with it
+    assert f"Against strong, mean accuracy: {words}" in second  # the page begins with it
     assert "Against" not in first
     assert page.source.index(">strong<") < page.source.index(">weak<")
     without = Page(api.report(weak, strong, out=tmp_path / "b", tests=False, gallery=0).read_text(encoding="utf-8"))

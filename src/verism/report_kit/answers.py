@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from verism.records import FacetValue, Score
 from verism.report_kit import words
 from verism.report_kit.coverage import coverage_of
-from verism.specs import SHARE, Presentation
+from verism.specs import SHARE, MetricSpec, Presentation
 
 __all__ = ["amount", "find", "headline_answers", "images", "probability"]
 
-MOST = 2  # metrics that are said where the suite says nothing itself
+MOST = 2  # metrics of an answer where the suite words none itself
+MOST_GROUPS = 4  # groups of an answer where no headline metric is of all images
 
 
 def amount(score: Score, *, points: bool = False) -> str:
@@ -68,19 +69,42 @@ def headline_answers(presentation: Presentation, scores: Sequence[Score]) -> lis
         presentation: of the suite.
         scores: of a run, with their units.
     """
-    protocol = next(iter(presentation.info.protocols), "")
-    told = []
-    for spec in presentation.metrics:
-        score = find(scores, spec.name, protocol) if spec.headline else None
-        if score is not None:
-            counted = "; ".join(filter(None, (images(score), coverage_of(score, scores, spec).answered)))
-            told.append(f"{spec.title} {amount(score)} ({counted})")
-    if not told:
+    scored = {s.protocol for s in scores}
+    protocol = next((name for name in presentation.info.protocols if name in scored), "")
+    specs = [spec for spec in presentation.metrics if spec.headline]
+    numbers = [(spec, score) for spec in specs if (score := find(scores, spec.name, protocol)) is not None][:MOST]
+    if not numbers:
+        numbers = _of_groups(presentation, specs, scores, protocol)[:MOST_GROUPS]
+    if not numbers:
         return []
-    first = "; ".join(told[:MOST])
+    first = "; ".join(_number(presentation, spec, score, scores) for spec, score in numbers)
     sentences = [f"{first[:1].upper()}{first[1:]}."]
     extremes = _extremes(presentation, scores, protocol)
     return [*sentences, extremes] if extremes else sentences
+
+
+def _of_groups(
+    presentation: Presentation, specs: Sequence[MetricSpec], scores: Sequence[Score], protocol: str
+) -> list[tuple[MetricSpec, Score]]:
+    """Headline numbers of the widest groups, where none is of all images."""
+    found = [
+        (spec, score)
+        for spec in specs
+        for score in scores
+        if (score.metric, score.protocol, score.adjusted) == (spec.name, protocol, "")
+        and not math.isnan(score.value)
+        and not set(score.group) & set(presentation.layout.detail)
+    ]
+    fewest = min((len(score.group) for _, score in found), default=0)
+    return [(spec, score) for spec, score in found if len(score.group) == fewest]
+
+
+def _number(presentation: Presentation, spec: MetricSpec, score: Score, scores: Sequence[Score]) -> str:
+    """A number with its name, group, interval and counts: ``accuracy, count 62.0 % [55.1, 69.2] (118 images)``."""
+    names = presentation.layout.names
+    group = [str(names.get(f"{facet}={value}", value)) for facet, value in score.group.items()]
+    counted = "; ".join(filter(None, (images(score), coverage_of(score, scores, spec).answered)))
+    return f"{', '.join([spec.title, *group])} {amount(score)} ({counted})"
 
 
 def _extremes(presentation: Presentation, scores: Sequence[Score], protocol: str) -> str:

@@ -241,7 +241,7 @@ def against_baseline(evidence: Evidence, run: int) -> str:
             test = evidence.tested(run, score)
             if test is not None and (found := tables.difference_words(test)):
                 clear = "" if test.p < LEVEL else ", no significant difference"
-                return f"Against {evidence.names[0]}: {found}{clear}."
+                return f"Against {evidence.names[0]}, {evidence.vocabulary.title(score.metric)}: {found}{clear}."
     return ""
 
 
