@@ -309,7 +309,7 @@ def test_reports_of_several_runs_carry_the_reasons(quality, tmp_path):
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     head = page.source.partition("<main>")[0]
     assert "mean-colour@1" in head
-    assert "real images real-a (40)" in head
+    assert "real images: real-a (40)" in head
     assert "30 vs 40 real images" in head
     assert by_k in page.source.partition('id="results"')[0]
     body = page.section("results")

@@ -110,7 +110,12 @@ def _real_images(run: Run, presentation: Presentation) -> str:
     if not name and reference.height:
         parents = {Path(path).parent for path in reference["path"].drop_nulls().to_list()}
         name = Path(os.path.commonpath(parents)).name if parents else ""
-    return " ".join(filter(None, ("real images", name, f"({reference.height:,})" if reference.height else "")))
+    return " ".join(
+        filter(
+            None,
+            ("real images:" if name else "real images", name, f"({reference.height:,})" if reference.height else ""),
+        )
+    )
 
 
 def _unread(evidence: Evidence, number: int) -> int:

@@ -37,7 +37,7 @@ METRICS = (
     ),
     MetricSpec(
         "text_similarity",
-        title="1 - CER",
+        title="1 − CER",
         meaning="Mean over images of one minus the character error rate of the image, at least 0.",
         scale=SHARE,
         better="higher",
