@@ -120,7 +120,7 @@ def test_a_killed_rendering_goes_on_and_gives_the_same_files(verism, data, tmp_p
         patch.setattr(SceneRenderer, "render", tired)
         done = verism(*command)
     assert done.code == 130
-    assert "goes on where it was" in done.err
+    assert "repeat the command to continue" in done.err
     assert len(list((tmp_path / "D1").rglob("*.png"))) == 2
     assert verism(*command).code == 0
     for path in (p for p in (data / "D1").rglob("*") if p.is_file()):

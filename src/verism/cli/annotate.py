@@ -121,8 +121,8 @@ class _Call:
 def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Let annotators rate the images of a run, in a page in the browser or on a crowd platform.
 
-    The first call draws the items and makes the study; the same call later goes on with it. Votes lie in
-    RUN/annotation and are safe as soon as they are given.
+    The first call samples the items and creates the study; the same call later continues it. Answers are stored in
+    RUN/annotation as soon as they are given.
 
     \b
     verism annotate runs/mine                                          which tasks there are

@@ -91,7 +91,7 @@ Prompts are read from a table (columns path and prompt), from metadata.csv (file
 image, or from a WebDataset. Resumes where it stopped.
 
 \b
-verism run auto --images pictures.csv --clip ViT-B/32
+verism run auto --images images.csv --clip ViT-B/32
 verism run auto --images DIR --reference real_images
 verism run auto --images shard.tar --vqa Qwen/Qwen3-VL-8B-Instruct --dry-run""",
 )

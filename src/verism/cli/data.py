@@ -84,7 +84,7 @@ data.add_command(
         _reference,
         _reference_parameters,
         about="Compute the features of real images once, and keep them in a file that --reference takes.\n\n"
-        "An interrupted call goes on where it stopped: what is done lies in OUT.parts until the file is written.",
+        "Repeat an interrupted call to continue it: finished parts are in OUT.parts until the file is written.",
         examples="""verism data reference geography GEODE --features inception:inception.pth --out geode.npz
 verism data reference quality real_images --features builtin --out real.npz
 verism run geography --reference geode.npz --features inception:inception.pth --images mine.csv --out runs/mine""",

@@ -58,7 +58,7 @@ def demo(
     verism demo --all --out D                    # every suite, judge cards, corrections and one board: minutes
     verism demo --all --suite dsg --suite tifa --out D
 
-    The same command goes on where it was stopped.
+    Repeat the command to continue an interrupted demo.
     """
     if everything:
         _all(out or Path("demo_all"), suites, limit=limit, seed=seed, jobs=jobs)

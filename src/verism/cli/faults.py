@@ -15,7 +15,7 @@ from verism.files import USAGE_ERRNOS
 
 __all__ = ["explain"]
 
-AGAIN = "what was finished is kept, and the same command goes on from there"
+AGAIN = "finished work is kept; repeat the command to continue"
 REMOTE = (
     "check the network, and the endpoint, region and credentials that the environment names (AWS_..., GOOGLE_..., "
     f"AZURE_...); {AGAIN}"

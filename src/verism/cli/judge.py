@@ -92,9 +92,9 @@ def card(run_dir: Path | None, role: str | None, out: Path, as_json: bool, **opt
 
     From a RUN: `human` takes the majority of the annotators who rated its images (verism annotate) for the truth,
     `truth` the ground truth of a generator that renders (verism run ... --model scripted:error=0.4). `model` is
-    `human` where a model and no person gave the answers: the card and all numbers adjusted by it say so.
+    `human` where a model gave the answers instead of a person; the card and all numbers adjusted by it record that.
 
-    Runs judged by exactly this judge may name the card to have its error taken out of their numbers:
+    Use the card to adjust the numbers of runs judged by exactly this judge:
     verism score RUN --correct rendered --card card.json
     """
     of_run = _OfRun(**{name: options.pop(name) for name in ("source", "by", "min_right", "note")})
@@ -160,7 +160,7 @@ def _card_of_images(role: str | None, options: _OfImages) -> JudgeCard:
 @click.option("--html", "page", type=PathType(dir_okay=False), help="Also write an HTML page to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rates of every table as JSON.")
 def show(cards: tuple[Path, ...], page: Path | None, as_json: bool) -> None:
-    """What CARDS say: how often the judge errs, by class and group, what it was measured on, and what limits it.
+    """Show judge CARDS: how often the judge errs, by class and group, what it was measured on, and its limits.
 
     A name without a file is looked up among the cards that come with verism.
 
@@ -288,8 +288,8 @@ def bench(
 
     Images are rendered in matched pairs, right and with a planted error, by the suites that declare how; every judge is
     asked about the same ones. OUT gets the board (index.html, board.json, board.md) and a judge card for each judge and
-    suite, for `verism score RUN --correct rendered --card CARD`. The same command goes on where it was stopped; other
-    judges can be added later.
+    suite, for `verism score RUN --correct rendered --card CARD`. Repeat the command to continue it or
+    to add judges.
     """
     from verism.api import RunOptions
     from verism.judge_bench.bench import BenchSettings, Truth, run_bench

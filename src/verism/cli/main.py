@@ -276,7 +276,7 @@ verism run paintskills --model diffusers:ckpt/2000 --out runs/2000 --track mlflo
 verism run quality --images my_images --reference real_images --features builtin --out runs/quality
 verism run alignment --annotations captions_val2014.json --model diffusers:ID --clip ViT-B/32 --out runs/align
 verism run social_bias --images DIR --vqa Salesforce/blip2-flan-t5-xl --out runs/bias
-verism run auto --images pictures.csv --clip ViT-B/32""",
+verism run auto --images images.csv --clip ViT-B/32""",
         beside={"auto": auto},
     )
 )
@@ -852,7 +852,7 @@ def main() -> None:
         err.show()
         sys.exit(2)
     except click.Abort:
-        say("stopped; the same command goes on where it was", always=True)
+        say("stopped; repeat the command to continue", always=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()

@@ -26,8 +26,8 @@ def portraits(count: int, seed: int, size: int, out: Path, as_json: bool) -> Non
     verism scenes portraits --count 600 --seed 1 --out PORTRAITS
     verism judge card --role skin_tone --judge builtin --truth PORTRAITS --out card.json
 
-    PORTRAITS/truth.csv says for each image the tone of the skin's material, where the face and its landmarks are, and
-    the light, turn and camera, all drawn independently of the tone.
+    PORTRAITS/truth.csv has for each image the tone of the skin's material, the positions of the face and its landmarks,
+    and the light, turn and camera, all sampled independently of the tone.
     """
     from verism.simulator.portraits import render_portraits
 

@@ -162,16 +162,16 @@ def train() -> None:
 @_setting_options({"detector": DetectorConfig})
 @click.option(
     "--generated", type=click.IntRange(0), default=0, show_default=True,
-    help="Train prompts of which the built-in generator makes images in OUT/generated, to learn from them as well.",
+    help="Train prompts for which the built-in generator makes additional training images in OUT/generated.",
 )  # fmt: skip
 @click.option("--generated-seed", type=SEED, default=0, show_default=True, help="Seed of these prompts and images.")
 @click.option(
     "--second-look", "second", is_flag=True,
     help="Train the second look into --out instead: class and colour of single objects, cut out. It starts from "
-    "--start (default: builtin), and the next export of the detector in --out takes it in.",
+    "--start (default: builtin), and the next export of the detector in --out includes it.",
 )  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint.")
-@click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is.")
+@click.option("--export-only", is_flag=True, help="Export and measure the current checkpoint of --out.")
 def train_detector(
     suites: tuple[str, ...],
     scene_dirs: tuple[Path, ...],
@@ -233,7 +233,7 @@ def _rendered_options(label: str, config: type, rendering: Rendering, *, out: st
         click.option("--out", required=True, type=PathType(), help=out),
         _setting_options({label: config}),
         click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint."),
-        click.option("--export-only", is_flag=True, help="Export and measure the checkpoint of --out as it is."),
+        click.option("--export-only", is_flag=True, help="Export and measure the current checkpoint of --out."),
     )  # fmt: skip
 
     def decorate(command: F) -> F:

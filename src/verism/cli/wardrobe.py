@@ -27,8 +27,8 @@ def people(count: int, attributes: tuple[str, ...], seed: int, size: int, out: P
     verism scenes people --count 300 --seed 1 --out PEOPLE
     verism scenes people --attribute tie --attribute hat --count 100 --out PEOPLE
 
-    They come in pairs that differ in one garment, worn in one image and not in the other. PEOPLE/labels.csv says what
-    is worn and how much of it can be seen, PEOPLE/definitions.json what each attribute means.
+    They come in pairs that differ in one garment, worn in one image and not in the other. PEOPLE/labels.csv has the
+    garments worn and the visible share of each, PEOPLE/definitions.json the definition of each attribute.
     """
     from verism.simulator.wardrobe import render_people
 

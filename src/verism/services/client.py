@@ -256,7 +256,7 @@ class ServiceClient:
         if now - began > self.options.run_deadline:
             raise UsageError(
                 f"{self.owner}: the {duration(self.options.run_deadline)} for all requests of a run are over "
-                "(run_deadline). What came so far is kept, and the same command goes on from there"
+                "(run_deadline). Finished work is kept; repeat the command to continue"
             )
 
     def _outcome(self, job: AsyncResult[R], batch: _Batch) -> R:
@@ -422,8 +422,7 @@ class ServiceClient:
         here = f"{self.owner}: {self.options.base_url}: {text}."
         if status == 402 or reply.codes & NO_MONEY:
             raise UsageError(
-                f"{here} The account has no credit or quota left. What came so far is kept, and the same command "
-                "goes on from there"
+                f"{here} The account has no credit or quota left. Finished work is kept; repeat the command to continue"
             )
         if reply.codes & EVERY_REQUEST or (status in (401, 403, 404, 405, 410) and not reply.is_refusal):
             raise UsageError(f"{here} {self._advice(status, reply)}")

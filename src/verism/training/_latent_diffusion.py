@@ -85,7 +85,7 @@ def load_base(base: str, *, revision: str | None = None, local_files_only: bool 
     Args:
         base: a pipeline folder (with ``model_index.json``), or the name of a hub repository.
         revision: branch, tag or commit of the repository.
-        local_files_only: never ask the hub; what is in its cache must do.
+        local_files_only: never contact the hub; use its cache only.
     Raises:
         UsageError: there is no such model, or it is of a kind that cannot be finetuned here.
     """

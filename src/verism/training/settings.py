@@ -149,7 +149,7 @@ class TrainConfig(_Checked):
     beta2: float = setting("Decay of AdamW's mean of squared gradients; beta1 is 0.9.", 0.999, within="(0, 1)")
     max_grad_norm: float = setting("Longer gradients are shortened to this norm.", within="(0, inf)")
     ema_decay: float | None = setting(
-        "Decay per step of the running average of the weights, which is what is exported; none: no average.",
+        "Decay per step of the running average of the weights, which is exported; none: no average.",
         within="(0, 1)",
     )
     seed: int = setting("Decides every random choice.", 0, within="[0, inf)")
@@ -273,8 +273,8 @@ class DetectorConfig(NetworkConfig):
         None,
     )
     keep: float = setting(
-        "Share that the weights it started from have in those that are exported: what was known is kept beside what "
-        "was learnt (Wortsman et al. 2022, arXiv:2109.01903).",
+        "Share of the initial weights in the exported ones, to keep earlier abilities beside new ones (Wortsman et "
+        "al. 2022, arXiv:2109.01903).",
         0.0,
         within="[0, 1)",
     )
@@ -349,7 +349,7 @@ class SkinToneConfig(NetworkConfig):
 
     face: int = setting("Side of the faces the network sees in pixels, a multiple of 16.", 64, within="[32, 256]")
     scene: int = setting("Side of the whole image it sees beside each, a multiple of 8.", 32, within="[16, 128]")
-    context: float = setting("Side of what it sees of a face, as a multiple of the face's longer side.", 1.5,
+    context: float = setting("Side of the crop around a face, as a multiple of the face's longer side.", 1.5,
                              within="[1, 4]")  # fmt: skip
     width: float = setting("Multiplies the network's channels; 1.0 has 0.7 million parameters.", 1.0,
                            within="(0, inf)")  # fmt: skip
@@ -384,13 +384,14 @@ class EmbedderConfig(NetworkConfig):
     max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
     weight_decay: float = _default(TrainConfig, "weight_decay", 0.05)
     fixed_trunk: float = setting(
-        "Share of the training in which the detector's trunk stays as it is, while what is new finds its feet.", 0.08,
-        within="[0, 1]",
-    )  # fmt: skip
+        "Share of the training, at its start, in which the detector's trunk is frozen.", 0.08, within="[0, 1]"
+    )
     kept_maps: float = setting(
-        "Share of the training, at its end, in which the trunk stays as it is and its maps of each image are computed "
-        "once and kept in memory, 0.1 MB an image: many more steps for all that reads them.", 0.45, within="[0, 1]",
-    )  # fmt: skip
+        "Share of the training, at its end, in which the trunk is frozen and its maps of each image are computed "
+        "once and kept in memory (0.1 MB per image), so that the layers above it get many more steps.",
+        0.45,
+        within="[0, 1]",
+    )
     held_out: float = setting("Share of the examples kept for validation and calibration.", 0.04, within="[0, 1)")
 
     @property
@@ -482,7 +483,7 @@ class FinetuneConfig(TrainConfig):
     max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 1.0)
     ema_decay: float | None = _default(TrainConfig, "ema_decay", None)
     resolution: int | None = setting(
-        "Side of the images in pixels; none: what the UNet and the VAE were made for.", None, within="[8, inf)"
+        "Side of the images in pixels; none: the size that UNet and VAE were trained for.", None, within="[8, inf)"
     )
     center_crop: bool = setting(
         "Keep the middle of an image that is not square; otherwise it is squeezed, so that nothing the prompt names "
@@ -505,7 +506,7 @@ class FinetuneConfig(TrainConfig):
     mixed_precision: Precision = setting("no, fp16 or bf16; auto: bf16 on a GPU that has it, else no.", "auto")
     gradient_checkpointing: bool = setting("Less memory for about a quarter more time.", False)
     revision: str | None = setting("Branch, tag or commit of the base on the hub.", None)
-    local_files_only: bool = setting("Never ask the hub; what is in its cache must do.", False)
+    local_files_only: bool = setting("Never contact the hub; use its cache only.", False)
     workers: int | None = setting("Threads that read images ahead.", 4, within="[1, inf)")
     checkpoint_every_s: float = _default(TrainConfig, "checkpoint_every_s", 600.0)
 

@@ -46,7 +46,7 @@ def check(
     verism data check real.csv                   (columns file_path, object, region; or topics, region.id)
     verism data check geode.npz                  (a reference file)
 
-    Exit code 1 if a run could not use it as it is.
+    Exit code 1 if a run could not use it.
     """
     from verism.suites.geography.layouts import check_data, layout_of
     from verism.suites.geography.worlds import read_world, standard_world
