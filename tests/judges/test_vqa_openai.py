@@ -268,7 +268,7 @@ def test_refusals_and_failures_are_counted_with_their_reasons(service: Service, 
         ((404, {"error": {"message": "no such model"}}), "Check the name of the model"),
         ((400, {"error": {"message": "not here", "param": "top_logprobs"}}), "It concerns 'top_logprobs', which every"),
         ((422, {"detail": [{"loc": ["body", "seed"], "msg": "extra"}]}), "It concerns 'seed', which every request"),
-        ((429, {"error": {"code": "insufficient_quota"}}), "What came so far is kept"),
+        ((429, {"error": {"code": "insufficient_quota"}}), "Finished work is kept"),
     ],
 )
 def test_what_concerns_every_request_ends_the_run(told: Any, says: str, service: Service, make: Any):

@@ -61,7 +61,7 @@ def test_without_a_file_the_suite_says_what_is_expected():
 
 def test_file_of_another_structure_is_refused_unless_it_is_meant(tmp_path):
     path = written(tmp_path)
-    with pytest.raises(UsageError, match=r"of 3 atoms it has \(2, .*--own true"):
+    with pytest.raises(UsageError, match=r"of 3 atoms it has 2 prompts .*--own true"):
         GenEval2.make({"prompts_file": path})
     suite = GenEval2.make({"prompts_file": path, "own": True})
     assert [p.facets["atoms"] for p in suite.prompts()] == [3, 3]

@@ -132,6 +132,13 @@ def structure_of(listed: Sequence[Asked]) -> dict[int, tuple[int, tuple[int, ...
     return found
 
 
+def _counted(part: tuple[int, Sequence[int]] | None) -> str:
+    """Prompts of one number of atoms, and their questions by skill, in words."""
+    if part is None:
+        return "none"
+    return f"{part[0]:,} prompts with {', '.join(map(str, part[1]))} questions by skill"
+
+
 def structure_problem(listed: Sequence[Asked], path: Path | None = None) -> str:
     """How prompts differ from the released ones, in words; empty if they do not.
 
@@ -150,7 +157,7 @@ def structure_problem(listed: Sequence[Asked], path: Path | None = None) -> str:
     found = structure_of(listed)
     for atoms in sorted(set(expected) | set(found)):
         if found.get(atoms) != expected.get(atoms):
-            return f"of {atoms} atoms it has {found.get(atoms)} prompts and questions, expected {expected.get(atoms)}"
+            return f"of {atoms} atoms it has {_counted(found.get(atoms))}, expected {_counted(expected.get(atoms))}"
     if path is not None:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
