@@ -199,6 +199,7 @@ def test_a_long_list_is_searched_and_keeps_none_of_these_in_reach(chromium, runs
         ann.item()
         ann.keys("u", "s", "?")  # letters are letters in the field
         assert ann.page.input_value("#typed") == "us?"
+        assert ann.page.is_visible("#typing")  # the footer says that its keys work outside the field
         ann.answer("Escape", "Escape", "s")  # Esc empties the field, then leaves it: s skips
         ann.phase("done")
         ann.context.close()

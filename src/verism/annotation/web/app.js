@@ -353,9 +353,6 @@ function list(item) {
         input.value = "";
         search();
       } else byId("question").focus();
-    } else if (event.key === "?") {
-      event.preventDefault();
-      byId("keys").showModal();
     }
     event.stopPropagation();
   });
