@@ -303,6 +303,16 @@ class Together(Shares):
         self._give(f"done {stage}", None)
 
 
+@pytest.fixture(scope="module")
+def alone(released, mask2former, tmp_path_factory):
+    """What is asked of every division of work, and what one process makes of it."""
+    folder = tmp_path_factory.mktemp("alone")
+    judges = {"segmenter": f"transformers:{mask2former}?min_score=0", "clip": str(tiny_clip(folder / "clip"))}
+    call = api._Call.of(None, judges, {"limit": 12, "device": "cpu"})
+    asked = api._Evaluation("geneval", None, released, folder / "run", None, call)
+    return asked, api._made(asked, ALONE)
+
+
 @pytest.mark.parametrize(
     "parts",
     [
@@ -312,11 +322,8 @@ class Together(Shares):
         [{"generator"}, {"segmenter"}, {"clip"}],
     ],
 )
-def test_who_looks_at_objects_is_shown_them_whoever_finds_them(parts, released, mask2former, tmp_path):
-    judges = {"segmenter": f"transformers:{mask2former}?min_score=0", "clip": str(tiny_clip(tmp_path / "clip"))}
-    call = api._Call.of(None, judges, {"limit": 12, "device": "cpu"})
-    asked = api._Evaluation("geneval", None, released, tmp_path / "parts", None, call)
-    alone = api._made(replace(asked, out=tmp_path / "alone"), ALONE)
+def test_who_looks_at_objects_is_shown_them_whoever_finds_them(parts, alone, tmp_path):
+    asked, alone = replace(alone[0], out=tmp_path / "parts"), alone[1]
     board, changed = {}, threading.Condition()
     with ThreadPoolExecutor(len(parts)) as pool:
         made = [pool.submit(api._made, asked, Together(board, changed), roles) for roles in parts]
