@@ -186,6 +186,8 @@ def test_images_that_two_workers_did_count_once_and_as_the_same_for_every_reader
     assert rows["image_id"].to_list() == sorted(ids)
     # Which one counts is a matter of chance, and of nothing that would favour a state.
     assert 5 < rows.filter(pl.col("state") == "ok").height < 35
+    assert run.read("images", columns=["state", "image_id"]).equals(rows.select("state", "image_id"))
+    assert run.read("images", columns=["state"]).equals(rows.select("state"))
     other = Run.start(run.path.with_name("other"), SETTINGS)
     other.append("images", image_rows(*ids))
     other.append("images", image_rows(*ids, state="failed"))
@@ -200,6 +202,7 @@ def test_overlapping_batches_of_two_workers_count_once(run):
     run.append("detections", boxes("b", "c", n=2), "j@1")
     rows = run.read("detections", "j@1")
     assert rows.group_by("image_id").len().sort("image_id").rows() == [("a", 3), ("b", 3), ("c", 3)]
+    assert run.read("detections", "j@1", columns=["query"]).equals(rows.select("query"))
 
 
 def test_columns_of_another_table_are_refused(run):
@@ -436,6 +439,8 @@ def test_a_few_images_observations_are_those_of_the_whole_table(run):
     def check() -> None:
         whole = reader.read("detections", "j@1")
         assert whole["image_id"].n_unique() >= 4
+        some = ["label", "query"]
+        assert reader.read("detections", "j@1", columns=some).equals(whole.select(some))
         for few in (["a"], ["c"], ["b", "c"], ["d", "a"], ["none"], list("abcd")):
             expected = whole.filter(pl.col("image_id").is_in(few))
             assert reader.read_few("detections", "j@1", few).equals(expected), few

@@ -1559,7 +1559,9 @@ def _cells(run: store.Run, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     if not by:
         return {}
     cell_of = {p.prompt_id: tuple(p.facets.get(facet) for facet in by) for p in run.prompts()}
-    return {image: cell_of[prompt] for image, prompt in run.read("images").select("image_id", "prompt_id").iter_rows()}
+    return {
+        image: cell_of[prompt] for image, prompt in run.read("images", columns=["image_id", "prompt_id"]).iter_rows()
+    }
 
 
 def _adjuster(

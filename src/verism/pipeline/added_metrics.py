@@ -204,8 +204,8 @@ def _scores_of(run: Run, metric: Metric) -> list[Score]:
     import polars as pl
 
     prompts = {p.prompt_id: p for p in run.prompts()}
-    images = run.read("images").select("image_id", "prompt_id")
-    rows = images.join(run.read(TABLE, metric.name).select("image_id", "value"), on="image_id", how="left")
+    images = run.read("images", columns=["image_id", "prompt_id"])
+    rows = images.join(run.read(TABLE, metric.name, columns=["image_id", "value"]), on="image_id", how="left")
     groups: list[tuple[dict[str, Any], pl.DataFrame]] = [({}, rows)]
     for facet in metric.facets:
         level = [prompts[p].facets.get(facet) for p in rows["prompt_id"].to_list()]

@@ -98,7 +98,7 @@ def sample_images(run: Run, strata: Mapping[str, str]) -> ImageSample:
         run: with its images at hand; those that cannot be read are left out.
         strata: the images to draw from, with what each is judged for.
     """
-    rows = run.read("images").select("image_id", "path", "sha256", "state").iter_rows(named=True)
+    rows = run.read("images", columns=["image_id", "path", "sha256", "state"]).iter_rows(named=True)
     usable = {
         row["image_id"]: row for row in rows if row["state"] == "ok" and row["path"] and row["image_id"] in strata
     }

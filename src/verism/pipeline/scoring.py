@@ -248,7 +248,7 @@ class _Reduced:
 
 
 def _collected(verdicts: pl.DataFrame | pl.LazyFrame, rules: Sequence[str] | None = None) -> pl.DataFrame:
-    """Verdicts in memory.
+    """Verdicts in memory; those of a file without their reasons, which are most of it.
 
     Args:
         verdicts: table ``verdicts``.
@@ -258,7 +258,8 @@ def _collected(verdicts: pl.DataFrame | pl.LazyFrame, rules: Sequence[str] | Non
 
     if isinstance(verdicts, pl.DataFrame):
         return verdicts
-    return (verdicts if rules is None else verdicts.filter(pl.col("rule").is_in(list(rules)))).collect()
+    wanted = verdicts if rules is None else verdicts.filter(pl.col("rule").is_in(list(rules)))
+    return wanted.with_columns(pl.lit("").alias("reason")).collect()
 
 
 def _noted(

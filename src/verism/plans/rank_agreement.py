@@ -341,7 +341,7 @@ class _Verdicts:
         if key not in self._images:
             self._images[key] = (
                 self.runs[key]
-                .read("images")
+                .read("images", columns=["image_id", "prompt_id", "state", "sha256"])
                 .filter((pl.col("state") == "ok") & pl.col("sha256").is_not_null())
                 .select("image_id", "prompt_id", "sha256")
                 .unique("sha256", keep="first", maintain_order=True)

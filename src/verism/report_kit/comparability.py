@@ -206,7 +206,7 @@ class Comparability:
         a, b = _real_identity(self.a), _real_identity(self.b)
         if not a or not b or a == b:
             return []
-        counts = [f"{run.read('reference').height:,} images" for run in (self.a, self.b)]
+        counts = [f"{run.read('reference', columns=['image_id']).height:,} images" for run in (self.a, self.b)]
         text = self._difference("other real images", *counts)
         return [
             Reason(
@@ -362,7 +362,7 @@ def _score_again(run: Run, rule: str, value: Any) -> str:
 
 def _real_identity(run: Run) -> tuple[Any, ...]:
     """What tells one set of real images from another: their contents, or what the settings say; empty without any."""
-    reference = run.read("reference")
+    reference = run.read("reference", columns=["sha256"])
     if reference.height and not reference["sha256"].null_count():
         return tuple(sorted(reference["sha256"].to_list()))
     return (run.manifest.settings.reference,) if run.manifest.settings.reference else ()

@@ -719,7 +719,14 @@ class Run:
             ledger.add({path: sha256(data)}, replaced=replaced)
         return path
 
-    def read(self, table: str, judge: str | None = None, *, keys: Sequence[str] | None = None) -> pl.DataFrame:
+    def read(
+        self,
+        table: str,
+        judge: str | None = None,
+        *,
+        keys: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pl.DataFrame:
         """A whole table, sorted by its key (image or text); ``images`` or the observations of one judge.
 
         Of an image that several workers did, one row counts, the same for every reader, and observations count that
@@ -729,15 +736,22 @@ class Run:
             table: name of the table.
             judge: of observations; None for others.
             keys: images (or texts) whose rows are wanted, no others are held in memory; None for all.
+            columns: only these, in this order; None for all.
 
         Raises:
             DamagedRun: a file of the table is gone, altered or foreign.
         """
         key = key_of(table)
-        rows = self._distinct(table, self._counted(table, self._rows(table, judge, keys=keys)), [key])
-        rows = rows.select(list(schema(table)))
+        wanted = list(schema(table)) if columns is None else list(dict.fromkeys([key, *columns]))
+        needed = None if columns is None else [*wanted, BOUND]
+        rows = self._rows(table, judge, needed, keys=keys)
+        if needed is not None and _is_list(table) and rows[PART].n_unique() > 1 and rows[key].is_duplicated().any():
+            # What two workers wrote is told apart by more than what is asked for.
+            rows = self._rows(table, judge, list(dict.fromkeys([*needed, *LIST_COLUMNS])), keys=keys)
+        rows = self._distinct(table, self._counted(table, rows), [key]).select(wanted)
         # Stable within an image: parts keep the judge's order of boxes. One part is in order already.
-        return rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
+        rows = rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
+        return rows if columns is None else rows.select(list(columns))
 
     def read_few(self, table: str, judge: str | None, keys: Collection[str]) -> pl.DataFrame:
         """Observations of some images, as ``read`` gives them, without opening parts that have nothing of them.
@@ -1510,7 +1524,7 @@ class Run:
             run = self if root == self.path else Run.open(root, scoring=False)
             parts = frozenset(run._part_paths("images"))
             if self._moved.get(root, (None,))[0] != parts:  # else the table is what it was when it was read last
-                images = run.read("images").select("sha256", "path").drop_nulls()
+                images = run.read("images", columns=["sha256", "path"]).drop_nulls()
                 own = {digest: path for digest, path in images.iter_rows() if _OWN.fullmatch(path)}
                 self._moved[root] = parts, own, frozenset(images["path"])
         except VerismError:

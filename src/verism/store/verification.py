@@ -536,7 +536,7 @@ def discard(run: Run, found: Verification) -> list[Finding]:
             path.unlink(missing_ok=True)
             if not finding.file.startswith(f"{LEDGER}/") and finding.file != PROMPTS:
                 ledger.add(replaced=[finding.file])
-    rows = run.read("images").select("image_id", "path").iter_rows() if shards else ()
+    rows = run.read("images", columns=["image_id", "path"]).iter_rows() if shards else ()
     gone = {finding.file for finding in shards if finding.problem == "missing"}
     forgotten += [image_id for image_id, path in rows if path is not None and shard_of(path) in gone]
     if forgotten:
@@ -568,7 +568,7 @@ def _without_truth(run: Run, found: Verification) -> None:
             known = run.keys(table, TRUTH)
             own = [
                 image_id
-                for image_id, path in run.read("images").select("image_id", "path").iter_rows()
+                for image_id, path in run.read("images", columns=["image_id", "path"]).iter_rows()
                 if image_id not in known and path is not None and not location(path).is_absolute()
             ]
             run.forget("images", own)

@@ -528,7 +528,12 @@ class Suite(ABC):
         return type(self).estimands is not Suite.estimands
 
     def estimands(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Estimand]:
-        """The scores that can be adjusted for judges' errors."""
+        """The scores that can be adjusted for judges' errors.
+
+        Args:
+            observed: a run; as ``scores`` get it where the suite is scored ``in_blocks``.
+            verdicts: table ``verdicts``, in blocks without reasons.
+        """
         del observed, verdicts
         return ()
 

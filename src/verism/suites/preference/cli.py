@@ -299,7 +299,7 @@ def _scores_of_runs(paths: Sequence[Path], names: Sequence[str]) -> tuple[str, d
     for model in models:
         if model.scorer != models[0].scorer:
             raise UsageError(f"the runs were scored by {models[0].scorer} and by {model.scorer}: two scales")
-        rows = Run.open(model.run).read("images").select("image_id", "path").iter_rows()
+        rows = Run.open(model.run).read("images", columns=["image_id", "path"]).iter_rows()
         where = {image_id: path for image_id, path in rows if path is not None}
         for image_id, image in zip(model.order, model.images, strict=True):
             if image_id in where:

@@ -55,7 +55,7 @@ class Decision:
 
 def decisions_of(run: Run) -> list[Decision]:
     """All verdicts of a run in words."""
-    states = dict(run.read("images").select("image_id", "state").iter_rows())
+    states = dict(run.read("images", columns=["image_id", "state"]).iter_rows())
     columns = run.verdicts().select("image_id", "protocol", "rule", "value", "reason", "detail")
     decisions = []
     for image_id, protocol, rule, value, reason, result in columns.iter_rows():
@@ -179,7 +179,7 @@ def _of_groups(bias: BiasScores, decisions: Sequence[Decision]) -> list[Decision
     if not groups:
         return list(decisions)
     prompts = {p.prompt_id for p in bias.run.prompts() if str(p.facets.get(GROUP)) in groups}
-    images = dict(bias.run.read("images").select("image_id", "prompt_id").iter_rows())
+    images = dict(bias.run.read("images", columns=["image_id", "prompt_id"]).iter_rows())
     return [d for d in decisions if images.get(d.image_id) in prompts]
 
 
