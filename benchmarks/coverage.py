@@ -165,7 +165,7 @@ class Row:
         return self.name, self.function, self.world, held, missed, f"{self.width:.3g}", runs
 
 
-HEADS = ("number", "function", "world", "held the truth, %", "above / below it, %", "mean width", "runs")
+HEADS = ("number", "function", "world", "coverage, %", "above / below it, %", "mean width", "runs")
 
 
 def _percent(share: float) -> str:

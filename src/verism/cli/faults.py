@@ -71,8 +71,8 @@ def explain(err: BaseException) -> VerismError | None:
     if isinstance(err, OSError) and err.errno is not None:
         place = next((os.fsdecode(name) for name in (err.filename2, err.filename) if isinstance(name, str | bytes)), "")
         advice = REMOTE if "://" in place and err.errno in (errno.EIO, errno.EACCES) else _ADVICE.get(err.errno)
-        said = f"{err.strerror or text}{f'. {_sentence(advice)}' if advice else ''}"
-        return (UsageError if err.errno in USAGE_ERRNOS else VerismError)(f"{ascii_path(place)}{said}")
+        explanation = f"{err.strerror or text}{f'. {_sentence(advice)}' if advice else ''}"
+        return (UsageError if err.errno in USAGE_ERRNOS else VerismError)(f"{ascii_path(place)}{explanation}")
     if module in ("polars", "pyo3_runtime"):
         full = "os error 28" in text or "No space left" in text
         advice = (

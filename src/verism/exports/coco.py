@@ -118,12 +118,12 @@ def write_coco(run: Run, presentation: Presentation, folder: Path) -> dict[str, 
     _write(folder / "annotations" / "captions.json", head, {"images": images(), "annotations": captions})
     for judge in run.judges("captions"):
 
-        def told(judge: str = judge) -> Iterator[dict[str, Any]]:
+        def results(judge: str = judge) -> Iterator[dict[str, Any]]:
             for part in chunks("captions", judge):
                 for image_id, text in part.select("image_id", "text").drop_nulls().iter_rows():
                     yield {"image_id": number[image_id], "caption": text}
 
-        _write(folder / "results" / f"captions-{slug(judge)}.json", None, {"": told()})
+        _write(folder / "results" / f"captions-{slug(judge)}.json", None, {"": results()})
         counts["results"] += 1
     listed.unlink()
     return counts

@@ -238,11 +238,11 @@ def matching_items(
     """
     table = run.read(matching_need(role, matches).table, judge)
     if role == EmbeddingNeed.role:
-        said = _by_cosine(run, judge, table, matches)
+        replies = _by_cosine(run, judge, table, matches)
     elif role == AnswerNeed.role:
-        said = _by_answers(table, matches)
+        replies = _by_answers(table, matches)
     else:
-        said = _by_captions(table, matches)
+        replies = _by_captions(table, matches)
     return [
         BenchItem(
             suite=suite,
@@ -258,14 +258,16 @@ def matching_items(
             groups=groups.get(match.image_id, {}),
         )
         for match in matches
-        for which, (predicted, score) in zip(("right", "wrong"), said[match.image_id], strict=True)
+        for which, (predicted, score) in zip(("right", "wrong"), replies[match.image_id], strict=True)
     ]
 
 
-Said = tuple[tuple[str | None, float | None], tuple[str | None, float | None]]  # of the right prompt, of the wrong one
+Replies = tuple[
+    tuple[str | None, float | None], tuple[str | None, float | None]
+]  # of the right prompt, of the wrong one
 
 
-def _preferred(right: float, wrong: float) -> Said:
+def _preferred(right: float, wrong: float) -> Replies:
     """What a preference says of both prompts; nothing usable where they are equal."""
     if right == wrong:
         return (None, right), (None, wrong)
@@ -273,18 +275,18 @@ def _preferred(right: float, wrong: float) -> Said:
     return (better, right), (worse, wrong)
 
 
-def _by_cosine(run: Run, judge: str, table: pl.DataFrame, matches: Sequence[Match]) -> dict[str, Said]:
+def _by_cosine(run: Run, judge: str, table: pl.DataFrame, matches: Sequence[Match]) -> dict[str, Replies]:
     texts = run.read("text_embeddings", judge)
     of_text = dict(zip(texts["text"].to_list(), _unit(vectors_of(texts["vector"])), strict=True))
     of_image = dict(zip(table["image_id"].to_list(), _unit(vectors_of(table["vector"])), strict=True))
-    said: dict[str, Said] = {}
+    replies: dict[str, Replies] = {}
     for m in matches:
         if m.image_id not in of_image or m.right not in of_text or m.wrong not in of_text:
-            said[m.image_id] = ((None, None), (None, None))
+            replies[m.image_id] = ((None, None), (None, None))
             continue
         image = of_image[m.image_id]
-        said[m.image_id] = _preferred(float(image @ of_text[m.right]), float(image @ of_text[m.wrong]))
-    return said
+        replies[m.image_id] = _preferred(float(image @ of_text[m.right]), float(image @ of_text[m.wrong]))
+    return replies
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -297,7 +299,7 @@ def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return unit
 
 
-def _by_answers(table: pl.DataFrame, matches: Sequence[Match]) -> dict[str, Said]:
+def _by_answers(table: pl.DataFrame, matches: Sequence[Match]) -> dict[str, Replies]:
     meaning = {"yes": "right", "no": "wrong"}
     answers = {
         (image, question): (meaning.get(str(value)), None if value is None else probability)
@@ -315,16 +317,16 @@ def _by_answers(table: pl.DataFrame, matches: Sequence[Match]) -> dict[str, Said
     }
 
 
-def _by_captions(table: pl.DataFrame, matches: Sequence[Match]) -> dict[str, Said]:
+def _by_captions(table: pl.DataFrame, matches: Sequence[Match]) -> dict[str, Replies]:
     captions = dict(table.select("image_id", "text").iter_rows())
-    said: dict[str, Said] = {}
+    replies: dict[str, Replies] = {}
     for m in matches:
         caption = captions.get(m.image_id)
         if not caption:
-            said[m.image_id] = ((None, None), (None, None))
+            replies[m.image_id] = ((None, None), (None, None))
         else:
-            said[m.image_id] = _preferred(word_overlap(caption, m.right), word_overlap(caption, m.wrong))
-    return said
+            replies[m.image_id] = _preferred(word_overlap(caption, m.right), word_overlap(caption, m.wrong))
+    return replies
 
 
 def word_overlap(caption: str, prompt: str) -> float:

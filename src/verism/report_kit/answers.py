@@ -1,6 +1,6 @@
 """Sentences that answer a suite's question with numbers: what a report and the terminal begin with.
 
-A suite words its own (``Suite.answers``); these are the parts, and what is said where it words none.
+A suite words its own (``Suite.answers``); these are the parts, and the answer where it words none.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ def _extremes(presentation: Presentation, scores: Sequence[Score], protocol: str
         if low.value == high.value:
             return ""
 
-        def told(score: Score, facet: str = pairing.facet) -> str:
+        def extreme(score: Score, facet: str = pairing.facet) -> str:
             value = score.group[facet]
             return f"{names.get(f'{facet}={value}', value)} ({amount(score)})"
 
         facet = names.get(pairing.facet, pairing.facet.replace("_", " "))
-        return f"By {facet}, it is lowest for {told(low)} and highest for {told(high)}."
+        return f"By {facet}, it is lowest for {extreme(low)} and highest for {extreme(high)}."
     return ""

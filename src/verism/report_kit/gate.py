@@ -77,12 +77,12 @@ def gate_table(record: Mapping[str, Any]) -> str:
 
 def _summary(record: Mapping[str, Any]) -> str:
     counts = {verdict: sum(row["verdict"] == verdict for row in record["rows"]) for verdict in VERDICTS}
-    said = ", ".join(f"{n} {VERDICTS[verdict].lower()}" for verdict, n in counts.items() if n)
+    counted = ", ".join(f"{n} {VERDICTS[verdict].lower()}" for verdict, n in counts.items() if n)
     if record["passed"]:
-        return f"PASS: {said}"
+        return f"PASS: {counted}"
     if record["require"] == "shown" and not counts["exceeds"]:
-        return f"FAIL: not every drop is shown to be within the limit ({said})"
-    return f"FAIL: {said}"
+        return f"FAIL: not every drop is shown to be within the limit ({counted})"
+    return f"FAIL: {counted}"
 
 
 def _missing(rows: Sequence[Mapping[str, Any]]) -> list[str]:

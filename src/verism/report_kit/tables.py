@@ -1,8 +1,8 @@
 """Scores of several runs as rows that can be compared: for pages, papers (Markdown), spreadsheets (CSV), programs
 (JSON) and terminals.
 
-Numbers are only looked up and written here; they were computed when the run was scored. How they are laid out is said
-by the suites' ``Layout``; what they are called, by their ``MetricSpec``.
+Numbers are only looked up and written here; they were computed when the run was scored. The suites' ``Layout``
+gives their arrangement, their ``MetricSpec`` their titles.
 """
 
 from __future__ import annotations
@@ -144,9 +144,9 @@ def difference_words(test: RunDifference | None) -> str:
         return ""
     ends = [words.signed(end, test.unit) for end in (test.ci_low, test.ci_high) if not math.isnan(end)]
     p = words.number(test.p, "p")
-    told = "" if math.isnan(test.p) else f"p {p}" if p.startswith("<") else f"p = {p}"
+    p_value = "" if math.isnan(test.p) else f"p {p}" if p.startswith("<") else f"p = {p}"
     interval = f" [{', '.join(ends)}]" if ends else ""
-    return ", ".join(filter(None, (words.signed(test.difference, test.unit) + interval, told)))
+    return ", ".join(filter(None, (words.signed(test.difference, test.unit) + interval, p_value)))
 
 
 def score_rows(

@@ -53,8 +53,8 @@ def spelling_mass(answer: str, spellings: Mapping[str, Sequence[str]], tokens: M
     Returns:
         In [0, 1]; None where none of its spellings was looked at.
 
-    >>> told = {"Yes": (1, 0.5), " Yes": (1, 0.5), "yes": (2, 0.1), "No": (3, 0.2)}
-    >>> round(spelling_mass("yes", {"yes": ("Yes", " Yes", "yes"), "no": ("No",)}, told), 6)
+    >>> tokens = {"Yes": (1, 0.5), " Yes": (1, 0.5), "yes": (2, 0.1), "No": (3, 0.2)}
+    >>> round(spelling_mass("yes", {"yes": ("Yes", " Yes", "yes"), "no": ("No",)}, tokens), 6)
     0.6
     """
     if not any(string in tokens for string in spellings[answer]):

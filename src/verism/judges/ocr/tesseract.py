@@ -146,8 +146,8 @@ class Tesseract:
         except subprocess.TimeoutExpired:
             return [image_row(image.image_id, self.name, None, f"tesseract took more than {self._timeout:g} s")]
         if done.returncode:
-            said = " ".join(done.stderr.decode(errors="replace").split())[:200]
-            return [image_row(image.image_id, self.name, None, f"tesseract ended with {done.returncode}: {said}")]
+            message = " ".join(done.stderr.decode(errors="replace").split())[:200]
+            return [image_row(image.image_id, self.name, None, f"tesseract ended with {done.returncode}: {message}")]
         words_read = _words(done.stdout.decode(errors="replace"), factor, self._min_score)
         return reading_rows(image.image_id, self.name, words_read)
 

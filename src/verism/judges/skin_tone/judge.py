@@ -262,10 +262,10 @@ def _with_tone(skin: SkinColour, chances: NDArray[np.float64]) -> SkinColour:
         return skin
     tone = int(chances.argmax()) + 1
     others = [k + 1 for k in np.argsort(-chances)[1:3].tolist() if chances[k] >= _WORTH_SAYING]
-    said = f"tone {tone} with a probability of {chances[tone - 1]:.2f}"
-    said += "".join(f", {other} with {chances[other - 1]:.2f}" for other in others)
+    probable = f"tone {tone} with a probability of {chances[tone - 1]:.2f}"
+    probable += "".join(f", {other} with {chances[other - 1]:.2f}" for other in others)
     distance = float(ciede2000(np.array(skin.lab), MONK_LAB[tone - 1]))
-    return replace(skin, tone=tone, delta_e=distance, note="; ".join(filter(None, (skin.note, said))))
+    return replace(skin, tone=tone, delta_e=distance, note="; ".join(filter(None, (skin.note, probable))))
 
 
 def _measured(skin: SkinColour) -> dict[str, Any]:

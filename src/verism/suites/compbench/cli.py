@@ -144,8 +144,8 @@ def structure(
     for name, digest in files.items():
         click.echo(f"  {name:<24} SHA-256 {digest[:12]}")
     for limit in limits:
-        told = "" if limit.expected is None or split != "val" else f" (released files: {limit.expected})"
-        click.echo(f"  {limit.category:<12} {limit.found:>4} of {limit.of}: {limit.what}{told}")
+        released = "" if limit.expected is None or split != "val" else f" (released files: {limit.expected})"
+        click.echo(f"  {limit.category:<12} {limit.found:>4} of {limit.of}: {limit.what}{released}")
     for category, number in misplaced.items():
         click.echo(f"  {category:<12} {number:>4} images that the released scripts take for other prompts'")
 

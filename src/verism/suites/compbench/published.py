@@ -117,9 +117,9 @@ def _results_2023(writer: Writer, rows: Mapping[str, Mapping[str, str]]) -> None
     alpha = next(row for row in listed if row["model"] == "PixArt-alpha" and "later" in row["version"])
     equal = all(alpha[column] == rows["PixArt-alpha-ft"][later] for column, later in COLUMNS.items())
     known_row = Known(value="identical", why=FT, verdict=Verdict.MISPRINT)
-    told = "identical" if equal else "other values"
+    compared = "identical" if equal else "other values"
     writer.words(
-        "contradictions", "PixArt-alpha and PixArt-alpha-ft are two models", "other values", told, known=known_row
+        "contradictions", "PixArt-alpha and PixArt-alpha-ft are two models", "other values", compared, known=known_row
     )
     for model in ("DALL-E 2",):
         values = [row for row in listed if row["model"] == model]
@@ -180,8 +180,10 @@ def _limits(writer: Writer) -> None:
             writer.number("counts", f"training prompts of {category} by relation add up", train, total)
         else:
             why = f"{COUNTS['train'] - total} training prompts have none of the relations"
-            told = Known(value=str(total), why=why, verdict=Verdict.DEFINITION)
-            writer.number("counts", f"training prompts of {category} by relation add up", train, total, known=told)
+            total_known = Known(value=str(total), why=why, verdict=Verdict.DEFINITION)
+            writer.number(
+                "counts", f"training prompts of {category} by relation add up", train, total, known=total_known
+            )
     writer.number("counts", "complex prompts by list add up", str(COUNTS["val"]), sum(ROUTES.values()))
     scored = known["complex", "scored by the spatia"]["prompts"]
     writer.number("counts", "complex prompts with a relation in the image", scored, ROUTES["spatial"] + ROUTES["both"])

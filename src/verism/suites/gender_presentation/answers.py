@@ -25,7 +25,7 @@ def presentation_answers(scores: Sequence[Score]) -> list[str]:
         for s in scores
         if s.metric == "gep_score" and s.protocol == PROTOCOL and set(s.group) == {"estimator", "setting"}
     ]
-    told = []
+    answers = []
     for group in (g for g in groups if g["estimator"] == groups[0]["estimator"]):
         score = find(scores, "gep_score", PROTOCOL, group)
         if score is None:
@@ -40,8 +40,8 @@ def presentation_answers(scores: Sequence[Score]) -> list[str]:
             text += f"; without any difference it would be {even}"
         if p_value is not None:
             text += f" ({probability(p_value)}{'' if p_value.value < SIGNIFICANT else ', no significant difference'})"
-        told.append(f"{text}.{_largest(scores, group)}")
-    return told
+        answers.append(f"{text}.{_largest(scores, group)}")
+    return answers
 
 
 def _largest(scores: Sequence[Score], group: Mapping[str, FacetValue]) -> str:

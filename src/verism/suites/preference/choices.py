@@ -255,10 +255,10 @@ def _decided(pair: _Pair, *, equal: float) -> float | None:
 
 def _with_ties(pair: _Pair, *, tie: bool, half: float) -> float:
     """1 where both sides say the same of first, second and tie; ``half`` where one of them ties."""
-    said = TIE if tie or pair.difference == 0 else float(pair.difference > 0)
-    if said == pair.preferred:
+    predicted = TIE if tie or pair.difference == 0 else float(pair.difference > 0)
+    if predicted == pair.preferred:
         return 1.0
-    return half if TIE in (said, pair.preferred) else 0.0
+    return half if TIE in (predicted, pair.preferred) else 0.0
 
 
 def best_gap(items: Sequence[RankedItem], scores: Mapping[str, float | None]) -> float:

@@ -368,10 +368,10 @@ class Preference(Suite):
         wins = next((s for s in scores if s.metric == "win_rate" and set(s.group) == {"set", "against"}), None)
         if wins is not None and not math.isnan(wins.value):
             first, second = wins.group["set"], wins.group["against"]
-            told = f"{first} wins {amount(wins)} of comparisons with {second} over {wins.n_used:,} prompts"
+            result = f"{first} wins {amount(wins)} of comparisons with {second} over {wins.n_used:,} prompts"
             if math.isnan(wins.ci_low) or wins.ci_low <= 0.5 <= wins.ci_high:
-                return [f"{told}: no significant difference."]
-            return [f"{told}: the scorer prefers {first if wins.value > 0.5 else second}."]
+                return [f"{result}: no significant difference."]
+            return [f"{result}: the scorer prefers {first if wins.value > 0.5 else second}."]
         means = [s for s in scores if s.metric == "preference_score" and set(s.group) <= {"set"}]
         return [
             f"The mean preference score{_of_set(s)} is {amount(s)} over {s.n_used:,} images; it says something only "

@@ -724,8 +724,8 @@ class QuestionSuite(Suite):
 
 def _reason(question: AskedQuestion, reply: Reply, image: JudgedImage) -> str:
     """Why a question counts what it counts, in words."""
-    said = "no reply" if reply.text is None else repr(reply.text)
-    text = f"{question.text} expected {question.expected}, got {said}"
+    written = "no reply" if reply.text is None else repr(reply.text)
+    text = f"{question.text} expected {question.expected}, got {written}"
     if image.lost:
         return f"{text}; the released code loses the whole prompt"
     if question.name not in image.values:

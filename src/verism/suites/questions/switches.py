@@ -233,8 +233,8 @@ def own_value(question: AskedQuestion, reply: Reply, test: AnswerTest) -> float 
             reply.probability if reply.truth else share_of_answer(question.expected, YES_NO_SPELLINGS, reply.tokens)[0]
         )
     if test in ("spelled_probability", "root_probability"):
-        told = reply.tokens.get(question.strings[0]) if question.strings else None
-        probability = _probability(question, reply) if told is None else told[1]
+        listed = reply.tokens.get(question.strings[0]) if question.strings else None
+        probability = _probability(question, reply) if listed is None else listed[1]
         return probability if probability is None or test == "spelled_probability" else math.sqrt(probability)
     if reply.text is None:
         return None

@@ -24,12 +24,12 @@ def bias_answers(scores: Sequence[Score], facet: str) -> list[str]:
         facet: what the prompts are about: ``profession``, ``word``.
     """
     axes = list(dict.fromkeys(str(s.group["axis"]) for s in scores if s.metric == "mad" and "axis" in s.group))
-    told: list[str] = []
+    found: list[str] = []
     for axis in axes:
         sentences = _of_axis(scores, axis, facet)
-        if sentences and len(told) < MOST_AXES:
-            told.append(sentences)
-    return told
+        if sentences and len(found) < MOST_AXES:
+            found.append(sentences)
+    return found
 
 
 def _of_axis(scores: Sequence[Score], axis: str, facet: str) -> str:

@@ -423,8 +423,8 @@ class UnsafeContent(Suite):
         unsafe, withheld = (find(scores, name, "revised") for name in ("unsafe_share", "withheld"))
         if unsafe is None:
             return super().answers(scores)
-        told = f"Of the images that there are and were judged, {amount(unsafe)} are called unsafe ({images(unsafe)})"
-        return [f"{told}; {amount(withheld)} were refused or black." if withheld is not None else f"{told}."]
+        judged = f"{amount(unsafe)} of the judged images are called unsafe ({images(unsafe)})"
+        return [f"{judged}; {amount(withheld)} were refused or black." if withheld is not None else f"{judged}."]
 
     def remarks(self, observed: Observed) -> Sequence[str]:
         """Who judged, what was asked, and what there is not."""

@@ -246,15 +246,15 @@ class Wise(QuestionSuite):
                 raise UsageError("our own prompts are right or wrong, as in the verified edition; name --prompts FILE")
             wording = our_wording("verified") if instructions is None else read_wording(instructions)
             return own_prompts(wording), {"scenes": True}, "verified", wording.source
-        told = edition_of(path) if path.exists() else None
-        if edition is None and told is None:
+        named = edition_of(path) if path.exists() else None
+        if edition is None and named is None:
             raise UsageError(
                 f"{path}: its name does not show the edition, and ids and names are the same in both; give "
                 "--edition verified or --edition legacy"
             )
-        if edition is not None and told is not None and edition != told:
-            raise UsageError(f"{path} is of the {told} edition by its name, and --edition says {edition}")
-        known = edition or told or "verified"
+        if edition is not None and named is not None and edition != named:
+            raise UsageError(f"{path} is of the {named} edition by its name, and --edition says {edition}")
+        known = edition or named or "verified"
         wording = our_wording(known) if instructions is None else read_wording(instructions)
         prompts, digest = read_prompts(path, known, wording)
         altered = alterations(prompts, known)
