@@ -262,9 +262,8 @@ def matching_items(
     ]
 
 
-Replies = tuple[
-    tuple[str | None, float | None], tuple[str | None, float | None]
-]  # of the right prompt, of the wrong one
+# To the right prompt and to the wrong one.
+Replies = tuple[tuple[str | None, float | None], tuple[str | None, float | None]]
 
 
 def _preferred(right: float, wrong: float) -> Replies:
