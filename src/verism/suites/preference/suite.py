@@ -58,6 +58,7 @@ class Preference(Suite):
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        lists_images: whether scores ask which images there are, see ``Suite``.
         demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.

@@ -87,6 +87,8 @@ class MeanOverCategories(Mean):
     Attributes:
         parts: the mean of each category; one without images does not count.
         weights: prompts of each category.
+        n_used: images that entered it, over all categories.
+        n_unusable: those that did not.
     """
 
     parts: Mapping[FacetValue, Mean]
