@@ -396,6 +396,22 @@ def test_what_a_part_costs_does_not_depend_on_how_many_there_are(run, monkeypatc
     assert not merged  # the whole of the ledger was never put together
 
 
+def test_parts_of_many_rows_are_large_however_well_they_are_compressed(run, monkeypatch):
+    monkeypatch.setattr("verism.store.run.PART_ROWS", 30)
+    for number in range(11):
+        run.append("detections", boxes(f"i{number:02d}", n=5), "j@1")
+    before = run.read("detections", "j@1")
+    run.compact("detections", "j@1")
+    parts = sorted((run.path / "observations").rglob("part-*.parquet"))
+    assert sorted(pl.read_parquet(part).height for part in parts) == [6, 30, 30]
+    run.append("detections", boxes("i99", n=5), "j@1")
+    run.compact("detections", "j@1")
+    left = sorted((run.path / "observations").rglob("part-*.parquet"))
+    assert sorted(pl.read_parquet(part).height for part in left) == [12, 30, 30]
+    assert len(set(left) & set(parts)) == 2
+    assert run.read("detections", "j@1").filter(pl.col("image_id") != "i99").equals(before)
+
+
 def test_parts_that_are_large_are_not_written_again_when_others_are_added(run, monkeypatch):
     first = run.append("detections", boxes(*(f"x{number}" for number in range(20)), n=40), "other")
     monkeypatch.setattr("verism.store.run.PART_BYTES", 2 * first.stat().st_size)

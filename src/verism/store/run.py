@@ -68,7 +68,8 @@ __all__ = [
 T = TypeVar("T")
 TRUTH = "truth"  # the judge who rendered the image
 MANIFEST, PROMPTS = "manifest.json", "prompts.parquet"
-PART_BYTES = 2**22  # parts are put together up to this size, so that no step needs more memory than a few of them
+PART_BYTES = 2**22  # parts are put together up to this size, so that no step needs more memory than a few of them,
+PART_ROWS = 2**17  # or up to so many rows, of tables of which little is left when they are compressed
 READ_ATTEMPTS = 100  # of a table whose parts other workers put together meanwhile, once with each attempt
 BOUND = "image_sha256"  # column of observations, in files alone: the image that was looked at
 BOUND_DIGITS = 16  # of the image's SHA-256
@@ -1360,11 +1361,14 @@ class Run:
                 continue
 
     def _sizes(self, folder: str) -> dict[str, int]:
-        """Bytes of the parts that are there, by path."""
+        """Bytes of the parts that are there, by path; a share of ``PART_BYTES`` at least as theirs of ``PART_ROWS``."""
         sizes = {}
         for path in (self.path / folder).glob("part-*.parquet"):
             with suppress(FileNotFoundError):
-                sizes[f"{folder}/{path.name}"] = path.stat().st_size
+                size = path.stat().st_size
+                if size < PART_BYTES and not is_remote(path):
+                    size = max(size, -(-_rows_of(path) * PART_BYTES // PART_ROWS))
+                sizes[f"{folder}/{path.name}"] = size
         return sizes
 
     def _grouped(self, paths: Collection[str], sizes: Mapping[str, int]) -> list[list[str]]:
@@ -1713,6 +1717,16 @@ class Run:
         first = ["image_id", "path", "prompt_id", "prompt", "state", "rule", "value", "reason"]
         names = [*first, *(facet for facet in facets if facet not in first)]
         return pl.DataFrame({name: [row.get(name) for row in rows] for name in names}, strict=False)
+
+
+def _rows_of(path: Path) -> int:
+    """Number of rows of a part, by its last bytes; 0 where these do not say it, which reading it will tell."""
+    import polars as pl
+
+    try:
+        return int(pl.scan_parquet(path, glob=False, hive_partitioning=False).select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError):
+        return 0
 
 
 def _numbered(table: str, rows: pl.DataFrame, number: int) -> pl.DataFrame:
