@@ -361,7 +361,7 @@ class SkinToneConfig(NetworkConfig):
         "How far a target's probability spreads to the tones beside the true one: standard deviation in tones.", 0.5,
         within="(0, 5]",
     )  # fmt: skip
-    relight: float = setting("Share of examples whose light is changed.", 0.7, within="[0, 1]")
+    relight: float = setting("Share of examples whose light is changed.", 0.4, within="[0, 1]")
     held_out: float = setting("Share of the examples kept for validation and calibration.", 0.15, within="[0, 1)")
 
     @property

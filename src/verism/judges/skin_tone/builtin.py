@@ -46,7 +46,7 @@ def packaged(name: str) -> Path:
 class BuiltinFaces:
     """Boxes of faces, from the chin to the middle of the forehead and from cheek to cheek, without landmarks.
 
-    The image is looked at once, fitted into a square of the network's size (256 pixels for the file that comes with the
+    The image is looked at once, fitted into a square of the network's size (384 pixels for the file that comes with the
     package), so what counts is the height of a face in that square.
 
     Public attributes: ``name`` holds the beginning of the file's SHA-256; ``card`` says how the network was trained and
