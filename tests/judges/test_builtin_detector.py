@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from verism.errors import UsageError
-from verism.judges.detection.builtin import DOUBTED, BuiltinDetector, Letterbox, _unsure, letterbox
+from verism.judges.detection.builtin import DOUBTED, SURE, BuiltinDetector, Letterbox, _unsure, letterbox
 from verism.judges.detection.decode import (
     Found,
     box_iou,
@@ -545,7 +545,7 @@ def test_a_second_look_doubts_objects(network: Path, tmp_path: Path):
     (before,), (seen,) = alone.detect([pixels]), both.detect([pixels])
     looked = both._second_look.look([crop(pixels, box, 8) for box in before.boxes])
     assert looked.objects is not None
-    again = _unsure(before, colors=True) | ((before.objectness > DOUBTED[0]) & (before.objectness < DOUBTED[1]))
+    again = _unsure(before, SURE, colors=True) | ((before.objectness > DOUBTED[0]) & (before.objectness < DOUBTED[1]))
     assert again.any()
     expected = np.where(again, (before.objectness + looked.objects) / 2, before.objectness)
     order = np.lexsort(seen.boxes.T), np.lexsort(before.boxes.T)

@@ -51,8 +51,9 @@ PADDING = 127  # grey around images that are not square
 
 PACKAGED = "paintskills_detector.onnx"
 LIKELY = 0.1  # objectness above which a box is worth a second look
-SURE = 0.97  # probability of class and colour above which it needs none
-UNDECIDED = (0.1, 0.6)  # the network's objectness between which it is open whether there is an object
+SURE = 0.93  # probability of class and colour above which it needs none
+SURE_OF_BEFORE = 0.97  # of files that were measured with it
+UNDECIDED = (0.15, 0.45)  # the network's objectness between which it is open whether there is an object
 DOUBTED = (0.1, 0.97)  # averaged objectness between which a second look helps to tell an object from what is none
 SECOND_LOOK = "second_look"
 """Key of the metadata under which a detector's file keeps the ONNX file of its second look, in base 64."""
@@ -151,6 +152,7 @@ class BuiltinDetector:
             self.card: dict[str, Any] = json.loads(meta["card"])
             # Files of before hold their calibration within the network, and were calibrated with less averaging.
             self._both_sides = "score_scale" in meta
+            self._sure = SURE if self._both_sides else SURE_OF_BEFORE
             self._calibration = float(meta.get("score_scale", 1.0)), float(meta.get("score_shift", 0.0))
             self._second_look: SecondLook | None = None
             if SECOND_LOOK in meta:
@@ -189,7 +191,7 @@ class BuiltinDetector:
             places.append(letterboxed)
         result = self._look(squares)
         both_sides = self._both_sides
-        unsure = [i for i, seen in enumerate(result) if _unsure(seen).any() or (both_sides and _undecided(seen))]
+        unsure = [i for i, seen in enumerate(result) if _unsure(seen, self._sure).any() or (both_sides and _undecided(seen))]
         again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
         for i, mirrored in zip(unsure, again, strict=True):
             average = with_mirror_image if both_sides else classes_of_both_sides
@@ -204,7 +206,7 @@ class BuiltinDetector:
         """Boxes that are averaged with a second look, where they are unsure."""
         assert self._second_look is not None
         objects = self._second_look.knows_objects
-        chosen = [np.flatnonzero(_unsure(seen, colors=True) | (objects & _open(seen))) for seen in found]
+        chosen = [np.flatnonzero(_unsure(seen, self._sure, colors=True) | (objects & _open(seen))) for seen in found]
         crops = [
             crop(image, seen.boxes[k], self._second_look.size)
             for seen, image, ks in zip(found, images, chosen, strict=True)
@@ -286,11 +288,11 @@ class BuiltinDetector:
             ) from err
 
 
-def _unsure(found: Found, *, colors: bool = False) -> np.ndarray:
+def _unsure(found: Found, sure: float, *, colors: bool = False) -> np.ndarray:
     """Which boxes are likely objects that could well be of another class (or colour), shape (Q,)."""
-    doubtful = found.scores < SURE * found.objectness
+    doubtful = found.scores < sure * found.objectness
     if colors and found.color_scores.shape[1]:
-        doubtful |= found.color_scores.max(axis=1) < SURE
+        doubtful |= found.color_scores.max(axis=1) < sure
     unsure: np.ndarray = doubtful & (found.objectness >= LIKELY)
     return unsure
 
