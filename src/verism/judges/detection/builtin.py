@@ -191,7 +191,9 @@ class BuiltinDetector:
             places.append(letterboxed)
         result = self._look(squares)
         both_sides = self._both_sides
-        unsure = [i for i, seen in enumerate(result) if _unsure(seen, self._sure).any() or (both_sides and _undecided(seen))]
+        unsure = [
+            i for i, seen in enumerate(result) if _unsure(seen, self._sure).any() or (both_sides and _undecided(seen))
+        ]
         again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
         for i, mirrored in zip(unsure, again, strict=True):
             average = with_mirror_image if both_sides else classes_of_both_sides
