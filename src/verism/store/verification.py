@@ -148,6 +148,9 @@ def _reason(err: DamagedRun) -> str:
     return str(err).partition(" is damaged: ")[2].partition(". Check and repair")[0] or str(err)
 
 
+_ROWS = 4_096  # images in files of their own that are looked at together
+
+
 class _Check:
     """One pass over a run directory."""
 
@@ -237,30 +240,37 @@ class _Check:
         """The images of the run and the real ones, as far as the tables can be read."""
         if any(finding.file.startswith(f"{LEDGER}/") for finding in self.found):
             return
+        import polars as pl
+
         named: set[str] = set()
         for table in ("images", "reference"):
             try:
-                rows = self.run.read(table).select("image_id", "path", "sha256").rows(named=True)
+                rows = self.run.read(table, columns=["image_id", "path", "sha256"])
             except DamagedRun:
                 return  # noted already
-            rows = [row for row in rows if row["path"] is not None and row["sha256"] is not None]
-            shards: dict[str, list[dict[str, Any]]] = {}
-            files: list[dict[str, Any]] = []
-            for row in rows:
-                shard = shard_of(row["path"])
-                (files if shard is None else shards.setdefault(shard, [])).append(row)
-                named.add(row["path"] if shard is None else shard)
-            self.n_images += len(rows)
-            self.files += sum(not location(shard).is_absolute() for shard in shards)
+            rows = rows.drop_nulls(["path", "sha256"])
+            rows = rows.with_columns(pl.col("path").map_elements(shard_of, pl.String).alias("shard"))
+            files = rows.filter(pl.col("shard").is_null())
+            shards = rows.filter(pl.col("shard").is_not_null()).partition_by("shard", maintain_order=True)
+            named.update(files["path"], (part["shard"][0] for part in shards))
+            self.n_images += rows.height
+            self.files += sum(not location(part["shard"][0]).is_absolute() for part in shards)
             with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="verism-io") as pool:
-                for row, state in zip(files, pool.map(self.state, files), strict=True):
-                    self.image(table, row, state)
-                found = pool.map(self.shard, shards, shards.values())
-                for (shard, members), (whole, states) in zip(shards.items(), found, strict=True):
-                    if whole is not None and not location(shard).is_absolute():
-                        self.note(shard, *whole)
-                    for row, state in zip(members, states, strict=True):
+                # Rows of a million images as Python objects would take gigabytes: some at a time.
+                for some in files.iter_slices(_ROWS):
+                    members = some.rows(named=True)
+                    for row, state in zip(members, pool.map(self.state, members), strict=True):
                         self.image(table, row, state)
+                for start in range(0, len(shards), READERS):
+                    group = [part.rows(named=True) for part in shards[start : start + READERS]]
+                    names = [members[0]["shard"] for members in group]
+                    for shard, members, (whole, states) in zip(
+                        names, group, pool.map(self.shard, names, group), strict=True
+                    ):
+                        if whole is not None and not location(shard).is_absolute():
+                            self.note(shard, *whole)
+                        for row, state in zip(members, states, strict=True):
+                            self.image(table, row, state)
         kept = [*(self.run.path / "images").glob("*.png"), *(self.run.path / SHARDS).glob(f"*{SUFFIX}")]
         for file in sorted(self.relative(path) for path in kept):
             if file not in named:
