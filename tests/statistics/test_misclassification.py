@@ -127,7 +127,7 @@ def test_nothing_is_made_up():
 def test_what_the_judge_could_not_have_said_is_noted():
     result = adjusted_shares([1000, 0], [[500, 500], [100, 900]])
     assert result.shares == pytest.approx([1, 0])
-    assert "no shares make this judge" in result.note
+    assert "no shares explain this judge" in result.note
 
 
 @pytest.mark.parametrize(
