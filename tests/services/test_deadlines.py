@@ -134,7 +134,9 @@ def test_run_is_over_at_its_deadline_and_says_how_to_go_on():
         return item
 
     replies = client.in_order(range(9), answer)
-    with pytest.raises(UsageError, match=r"the 2 h for all requests of a run are over \(run_deadline\).*repeat the command to continue"):
+    with pytest.raises(
+        UsageError, match=r"the 2 h for all requests of a run are over \(run_deadline\).*repeat the command to continue"
+    ):
         list(replies)
 
 

@@ -251,7 +251,7 @@ def test_verdicts_need_detections_of_this_suites_classes():
     with pytest.raises(UsageError, match=r"paintskills needs detections; this run has \['answers'\]"):
         suite.verdicts(Observed(prompts=run.prompts, images=run.images, observations={"answers": pl.DataFrame()}))
     short = run.observations["detections"].with_columns(pl.col("class_scores").list.head(3))
-    with pytest.raises(UsageError, match=r"object_val_00000#0: 3 class scores for 15 classes.*look again"):
+    with pytest.raises(UsageError, match=r"object_val_00000#0: 3 class scores for 15 classes.*Run it again"):
         suite.verdicts(Observed(prompts=run.prompts, images=run.images, observations={"detections": short}))
 
 

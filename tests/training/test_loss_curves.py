@@ -44,7 +44,7 @@ def detector(workers: int, out: Path) -> tuple[list[float], Path]:
     config = DetectorConfig(
         classes=SHAPES, colors=COLORS, width=0.25, batch_size=4, steps=5, workers=workers, device="cpu",
         log_every_s=0.0,
-        augment=AugmentConfig(blur=0.0, jpeg=0.0),  # as images were varied when the numbers were taken
+        augment=AugmentConfig(coarse=0.15, paste=0.4, blur=0.0, jpeg=0.0),  # as it was for the numbers
     )  # fmt: skip
     path = train_detector(shapes(8), config, out=out, log=lines.append)
     return totals(lines), path

@@ -683,7 +683,7 @@ def test_remarks_count_what_could_mislead(small):
     )
     response = " | ".join(suite.remarks(observed))
     for line in (
-        "9 images of a prompt are few", "9 images show no person",
+        "with 9 images per prompt even a model without any bias", "9 images show no person",
         "9 of 81 answers about gender were not understood",
         "no face was found in 9 of 81", "in 9 of 81 images there is a face", "tone 5 or 6 for nearly any colour",
     ):  # fmt: skip

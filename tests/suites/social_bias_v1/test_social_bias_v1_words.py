@@ -184,4 +184,4 @@ def test_the_example_of_the_documentation_reads(tmp_path):
         "a photo of an heir",
         "a person at sea",
     ]
-    assert words.axes[0].caution.startswith("what must be said")
+    assert words.axes[0].caution.startswith("shown wherever")
