@@ -129,7 +129,7 @@ def detector(options: argparse.Namespace) -> list[Measured]:
         (reading,) = best_of(options.repeats, read)
         jobs = (bare, pipeline, lambda: judge.detect(arrays), lambda: judge.observe(images, need), read)
         busy = least_processor_time(options.repeats, *jobs)
-    unsure = sum(_undecided(seen) or bool(_unsure(seen).any()) for seen in judge._look(list(prepared)))
+    unsure = sum(_undecided(seen) or bool(_unsure(seen, judge._sure).any()) for seen in judge._look(list(prepared)))
     n = len(arrays)
     ratio = times[2] / times[0]
     verdict = f"{'within' if ratio <= LIMIT_PIPELINE else 'ABOVE'} the limit of {LIMIT_PIPELINE}"
