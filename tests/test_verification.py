@@ -21,8 +21,9 @@ from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import write_json, write_whole
 from verism.imaging import encode_png
 from verism.records import frame, make_image_id
-from verism.store import TRUTH, Run, scorings
-from verism.store.ledger import Ledger
+from verism.store import TRUTH, Run, RunSettings, scorings, write_shards
+from verism.store import blocks as store_blocks
+from verism.store.ledger import Ledger, sha256
 from verism.suites.paintskills.suite import PaintSkills
 
 KINDS = (
@@ -109,6 +110,38 @@ def test_verify_whole_run_exits_0_and_counts_what_it_checked(made):
     record = json.loads(done.stdout)
     assert (record["whole"], record["findings"], record["files"]) == (True, [], found.files)
     assert verism.open_run(made).verify() == found
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_images_are_checked_block_by_block_with_the_same_findings(size, tmp_path, monkeypatch):
+    run = Run.start(tmp_path / "run", RunSettings(suite="paintskills"))
+    for start in range(0, 24, 3):  # the ids of a shard are far apart
+        rows = [
+            {"image_id": f"p{(start + k) * 7 % 24:02d}#0", "prompt_id": "p", "index": 0, "seed": 0, "state": "ok"}
+            for k in range(3)
+        ]
+        pngs = [f"{row['image_id']} as a file".encode() for row in rows]
+        shown = [(row | {"sha256": sha256(png)}, png) for row, png in zip(rows, pngs, strict=True)]
+        paths = write_shards(run, shown, {}) if start % 2 else [run.write_image(r["image_id"], png) for r, png in shown]
+        run.append("images", frame("images", [row | {"path": path} for (row, _), path in zip(shown, paths)]))
+    files = sorted((run.path / "images").glob("*.png"))
+    shards = sorted((run.path / "shards").glob("*.tar"))
+    assert (len(files), len(shards)) == (12, 4)
+    flip(files[3])
+    files[7].unlink()
+    flip(shards[0])
+    shards[1].unlink()
+    run.write_image("of no row", b"another")
+    (run.path / "images" / ".part.tmp").write_bytes(b"cut")
+    every = verism.verify(run.path)
+    assert {f.problem for f in every.findings} == {"damaged", "missing", "leftover"}
+    monkeypatch.setattr(store_blocks, "BLOCK", size)
+    deal, dealt = store_blocks.Dealer.take, []
+    monkeypatch.setattr(store_blocks.Dealer, "take", lambda *args: dealt.append(deal(*args)) or dealt[-1])
+    found = verism.verify(run.path)
+    assert sorted(found.findings, key=str) == sorted(every.findings, key=str)
+    assert (found.images, found.files) == (every.images, every.files)
+    assert max(rows.height for rows in dealt) <= max(size, 3)  # a shard is read once, for its three images
 
 
 @pytest.mark.parametrize("kind", KINDS)

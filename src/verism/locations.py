@@ -20,7 +20,7 @@ import shutil
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath, PurePosixPath
 from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -31,7 +31,7 @@ from verism.errors import UsageError, require
 from verism.shards import member_of
 from verism.systems import WINDOWS
 
-__all__ = ["SCHEMES", "RemotePath", "beside", "is_file", "is_remote", "location", "remove_tree"]
+__all__ = ["SCHEMES", "RemotePath", "beside", "is_file", "is_remote", "location", "names_in", "remove_tree"]
 
 # Scheme by how many names after it say which store: a bucket, or an account and a container.
 SCHEMES: dict[str, int] = {"s3": 1, "gs": 1, "az": 2}
@@ -112,6 +112,22 @@ def is_file(path: Path) -> bool:
         return path.is_file() if member is None else member.shard.is_file()
     except (OSError, ValueError):
         return False
+
+
+def names_in(folder: Path, start: str = "") -> Iterator[str]:
+    """Names of what lies directly in a folder, in no order; nothing where there is none.
+
+    ``Path.glob`` holds the entries of the whole folder, which may be a million.
+
+    Args:
+        folder: any path.
+        start: names that begin so are wanted.
+    """
+    if isinstance(folder, RemotePath):
+        yield from (path.name for path in folder.glob(f"{start}*"))
+        return
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        yield from (entry.name for entry in entries if entry.name.startswith(start))
 
 
 def remove_tree(path: Path) -> None:

@@ -30,7 +30,7 @@ def test_stored_runs_scored_in_blocks_of_any_size_are_equal(name, tmp_path, monk
     shutil.copytree(RUNS / name, path)
     monkeypatch.chdir(path)  # the published statistics of quality_statistics are named relative to their run
     run = verism.open_run(path)
-    if not stored_suite(run).in_blocks:
+    if not stored_suite(run).scored_in_blocks():
         pytest.skip(f"{run.suite_name} is scored with all its vectors, which are read from files")
     whole = outcome(path)
     assert len(run.keys("images")) > 7

@@ -93,7 +93,8 @@ def _scored(
     true_verdicts: pl.DataFrame | pl.LazyFrame | None = None
     named, truth = _named(run, suite, judges), _truth_judges(run, suite)
     file = folder / "verdicts.parquet"
-    if suite.in_blocks:
+    in_blocks = suite.scored_in_blocks()
+    if in_blocks:
         with Working("computing scores"):
             verdicts, observed, n_images = _in_blocks(run, suite, named, file)
             scores = list(suite.scores(observed, cast(Any, verdicts)))
@@ -109,7 +110,7 @@ def _scored(
             known = Observed(prompts=observed.prompts, images=observed.images, observations=_tables(run, truth))
             true_verdicts = suite.for_truth().verdicts(known)
     if true_verdicts is not None:
-        rules = suite.judged_rules() if suite.in_blocks else None
+        rules = suite.judged_rules() if in_blocks else None
         scores += suite.judge_errors(observed, _collected(verdicts, rules), _collected(true_verdicts, rules))
     adjustments: Sequence[Adjustment] = ()
     if adjust is not None:

@@ -78,16 +78,17 @@ class Dealer:
         waiting = (lot for lots in self._lots.values() for lot in lots if not isinstance(lot, Path))
         self._held = sum(int(lot.estimated_size()) for lot in waiting)
 
-    def deal(self, table: str, rows: pl.DataFrame) -> None:
+    def deal(self, table: str, rows: pl.DataFrame, by: str = "image_id") -> None:
         """Deal some rows.
 
         Args:
             table: name of their table.
-            rows: with a column ``image_id``.
+            rows: with the column ``by``.
+            by: column that is held against the bounds.
         """
         import polars as pl
 
-        block = self.bounds.search_sorted(rows["image_id"], side="right")
+        block = self.bounds.search_sorted(rows[by], side="right")
         numbered = rows.with_columns(pl.Series("block", block))
         for (number,), lot in numbered.partition_by("block", as_dict=True, include_key=False).items():
             self._lots.setdefault((table, int(number)), []).append(lot)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import json_bytes, read_regular, write_json, write_new, write_whole
 from verism.limits import IMAGE_BYTES
-from verism.locations import is_file, is_remote, location
+from verism.locations import is_file, is_remote, location, names_in
 from verism.manifest import STORAGES, Manifest, RunSettings, Scoring
 from verism.records import (
     TABLES,
@@ -877,9 +877,9 @@ class Run:
         states: Counter[str] = Counter()
         n_hashed = 0
         hashed = hashlib.sha256(b"[")
-        with self.blocks({}) as blocks:
+        with self.blocks({}, columns=["image_id", "state", "sha256"]) as blocks:
             for images, _ in blocks:
-                rows = images.select("image_id", "state", "sha256").rows()
+                rows = images.rows()
                 if rows:  # as ``content_hash`` of all rows as one list
                     text = canonical_json([list(row) for row in rows])[1:-1]
                     hashed.update((f",{text}" if states else text).encode())
@@ -1038,6 +1038,7 @@ class Run:
         *,
         size: int | None = None,
         images: str = "images",
+        columns: Sequence[str] | None = None,
         whole_prompts: bool = False,
     ) -> Iterator[ImageBlocks]:
         """Images sorted by id, some thousands at a time, with all that judges said of them.
@@ -1050,6 +1051,7 @@ class Run:
             observations: name of a judge by table.
             size: images of a block, about; None: ``BLOCK``.
             images: the table that lists the images: ``images``, or ``reference`` for real ones.
+            columns: of that table, only these; None for all.
             whole_prompts: whether all images of a prompt are in one block.
 
         Yields:
@@ -1081,7 +1083,7 @@ class Run:
             yield ImageBlocks(
                 1,
                 lambda _: (
-                    self.read(images),
+                    self.read(images, columns=columns),
                     {table: self.read(table, name) for table, name in observations.items()},
                 ),
             )
@@ -1090,13 +1092,14 @@ class Run:
         whole = {table: self.read(table, name) for table, name in of_texts.items()}
         of_images = {table: name for table, name in observations.items() if table not in of_texts}
         with Dealer(bounds) as dealer:
-            for table, judge in {images: None, **of_images}.items():
+            self._deal(dealer, images, None, None if columns is None else list({*LIST_COLUMNS, *columns}))
+            for table, judge in of_images.items():
                 self._deal(dealer, table, judge)
 
             def read(number: int) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
                 listed = self._read_dealt(dealer, number, images, None)
                 dealt = {table: self._read_dealt(dealer, number, table, listed) for table in of_images}
-                return listed, dealt | whole
+                return listed if columns is None else listed.select(columns), dealt | whole
 
             yield ImageBlocks(len(dealer), read)
 
@@ -1130,7 +1133,7 @@ class Run:
             return found, np.zeros((0, 0), np.float32)
         return found, np.memmap(path, np.float32, "r", shape=(found.height, dim))
 
-    def _deal(self, dealer: Dealer, table: str, judge: str | None) -> None:
+    def _deal(self, dealer: Dealer, table: str, judge: str | None, columns: list[str] | None = None) -> None:
         numbers = count()
 
         def begin() -> None:
@@ -1140,7 +1143,7 @@ class Run:
 
         self._each_part(
             self._folder(table, judge),
-            None,
+            columns,
             lambda rows: dealer.deal(table, _numbered(table, rows, next(numbers))),
             begin=begin,
         )
@@ -1151,7 +1154,8 @@ class Run:
             listed = images.select("image_id", _digits("sha256"))
             rows = self._counted(table, rows, listed=lambda: listed)
         key = key_of(table)
-        rows = self._distinct(table, rows, [key]).select(list(schema(table)))
+        rows = self._distinct(table, rows, [key])
+        rows = rows.select([name for name in schema(table) if name in rows.columns])
         return rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
 
     def _rows(
@@ -1295,7 +1299,7 @@ class Run:
 
     def _part_paths(self, folder: str) -> dict[str, frozenset[str] | None]:
         """Paths of the parts that count, with the hashes that each may have; None: its name must speak for it."""
-        there = {path.name for path in (self.path / folder).glob("part-*.parquet")}
+        there = {name for name in names_in(self.path / folder, "part-") if name.endswith(".parquet")}
         if self.ledger is None:
             return {f"{folder}/{name}": None for name in sorted(there)}
         listing = self.ledger.listing()

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import deque
+import os
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import compress, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from verism.errors import DamagedRun, repair_command
 from verism.files import write_json
-from verism.locations import RemotePath, location, remove_tree
+from verism.locations import RemotePath, is_remote, location, names_in, remove_tree
 from verism.shards import SUFFIX, member_of, shard_of
-from verism.store import scorings
+from verism.store import blocks, scorings
+from verism.store.ids import IdSet, digests
 from verism.store.images import SHARDS, renew_shards
 from verism.store.ledger import FOLDER as LEDGER
 from verism.store.ledger import NameHash, is_authentic, sha256
 from verism.store.run import MANIFEST, PROMPTS, TRUTH, Run
 from verism.store.scorings import StoredScoring, current_scoring, last_scoring, write_scoring
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
 
 __all__ = ["REPAIR", "Finding", "Problem", "Repair", "Verification", "begin_repair", "discard", "verify"]
 
@@ -148,9 +156,6 @@ def _reason(err: DamagedRun) -> str:
     return str(err).partition(" is damaged: ")[2].partition(". Check and repair")[0] or str(err)
 
 
-_ROWS = 4_096  # images in files of their own that are looked at together
-
-
 class _Check:
     """One pass over a run directory."""
 
@@ -194,7 +199,7 @@ class _Check:
                 self.note(path, "foreign", "this run did not write it", "removed; prompts are written again")
             elif there:
                 self.note(path, "missing", "it is gone", "prompts are written again")
-        for file in sorted(self.run.path.rglob(".*.tmp")):
+        for file in sorted(_temporary(self.run.path)):
             self.note(self.relative(file), "leftover", "a process was killed while it wrote", "removed")
 
     def listed(self, path: str, hashes: frozenset[str]) -> None:
@@ -240,27 +245,58 @@ class _Check:
         """The images of the run and the real ones, as far as the tables can be read."""
         if any(finding.file.startswith(f"{LEDGER}/") for finding in self.found):
             return
-        import polars as pl
-
-        named: set[str] = set()
+        named: list[NDArray[np.bytes_]] = []
         for table in ("images", "reference"):
             try:
-                rows = self.run.read(table, columns=["image_id", "path", "sha256"])
+                named += self.images_of(table)
             except DamagedRun:
                 return  # noted already
-            rows = rows.drop_nulls(["path", "sha256"])
-            rows = rows.with_columns(pl.col("path").map_elements(shard_of, pl.String).alias("shard"))
-            files = rows.filter(pl.col("shard").is_null())
-            shards = rows.filter(pl.col("shard").is_not_null()).partition_by("shard", maintain_order=True)
-            named.update(files["path"], (part["shard"][0] for part in shards))
-            self.n_images += rows.height
-            self.files += sum(not location(part["shard"][0]).is_absolute() for part in shards)
-            with ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="verism-io") as pool:
-                # Rows of a million images as Python objects would take gigabytes: some at a time.
-                for some in files.iter_slices(_ROWS):
-                    members = some.rows(named=True)
-                    for row, state in zip(members, pool.map(self.state, members), strict=True):
-                        self.image(table, row, state)
+        known = IdSet.of_digests(named)
+        for folder, suffix in (("images", ".png"), (SHARDS, SUFFIX)):
+            names = (f"{folder}/{name}" for name in names_in(self.run.path / folder) if name.endswith(suffix))
+            unnamed: list[str] = []
+            while some := list(islice(names, blocks.BLOCK)):
+                unnamed += compress(some, ~known.holds(some))
+            for file in sorted(unnamed):
+                self.note(file, "leftover", "no row names it", "removed")
+
+    def images_of(self, table: str) -> Iterator[NDArray[np.bytes_]]:
+        """Look at the images of a table, some thousand at a time.
+
+        A shard is read once, for all of its images, and they are made in another order than that of their ids: so the
+        rows of images in shards are dealt by shard before.
+
+        Args:
+            table: that lists them.
+
+        Yields:
+            ``digests`` of the files that rows name.
+
+        Raises:
+            DamagedRun: the table cannot be read.
+        """
+        import polars as pl
+
+        columns = ["image_id", "path", "sha256"]
+        with (
+            ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="verism-io") as pool,
+            self.run.blocks({}, images=table, columns=columns) as listed,
+            blocks.Dealer(_shard_bounds(self.run, table)) as by_shard,
+        ):
+            for rows, _ in listed:
+                rows = rows.drop_nulls(["path", "sha256"])
+                rows = rows.with_columns(pl.col("path").map_elements(shard_of, pl.String).alias("shard"))
+                self.n_images += rows.height
+                files = rows.filter(pl.col("shard").is_null())
+                yield digests(files["path"])
+                members = files.rows(named=True)
+                for row, state in zip(members, pool.map(self.state, members), strict=True):
+                    self.image(table, row, state)
+                by_shard.deal(table, rows.filter(pl.col("shard").is_not_null()), by="shard")
+            for number in range(len(by_shard)):
+                shards = by_shard.take(table, number, rows.clear).partition_by("shard", maintain_order=True)
+                yield digests(part["shard"][0] for part in shards)
+                self.files += sum(not location(part["shard"][0]).is_absolute() for part in shards)
                 for start in range(0, len(shards), READERS):
                     group = [part.rows(named=True) for part in shards[start : start + READERS]]
                     names = [members[0]["shard"] for members in group]
@@ -271,10 +307,6 @@ class _Check:
                             self.note(shard, *whole)
                         for row, state in zip(members, states, strict=True):
                             self.image(table, row, state)
-        kept = [*(self.run.path / "images").glob("*.png"), *(self.run.path / SHARDS).glob(f"*{SUFFIX}")]
-        for file in sorted(self.relative(path) for path in kept):
-            if file not in named:
-                self.note(file, "leftover", "no row names it", "removed")
 
     def image(self, table: str, row: Mapping[str, Any], state: State | None) -> None:
         """Note what is wrong with an image, if anything is."""
@@ -350,7 +382,7 @@ class _Check:
             self.files += 2 + len(stored.hashes)
             for name in stored.hashes:
                 try:
-                    stored.read(name)
+                    stored.source(name)
                 except DamagedRun as err:
                     problem: Problem = "damaged" if stored.path(name).exists() else "missing"
                     self.note(self.relative(stored.path(name)), problem, _reason(err), again)
@@ -372,7 +404,7 @@ class _Check:
         self.files += 1 + len(stored.hashes)
         for name in stored.hashes:
             try:
-                stored.read(name)
+                stored.source(name)
             except DamagedRun as err:
                 assert stored.folder is not None
                 what = f"scoring {stored.name!r} is kept but {_reason(err)}"
@@ -397,9 +429,45 @@ def _inside(run: Path, file: str) -> str:
 
 
 def _parts(root: Path) -> list[str]:
-    found = [*root.glob("images/part-*.parquet"), *root.glob("reference/part-*.parquet")]
-    found += root.glob("observations/*/*/part-*.parquet")
+    folders = [root / "images", root / "reference", *root.glob("observations/*/*")]
+    found = (folder / name for folder in folders for name in names_in(folder, "part-") if name.endswith(".parquet"))
     return sorted(path.relative_to(root).as_posix() for path in found)
+
+
+def _temporary(folder: Path) -> Iterator[Path]:
+    """Files of writers that were killed, at any depth; a folder of a million files is not listed as a whole."""
+    if is_remote(folder):
+        yield from folder.rglob(".*.tmp")
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _temporary(folder / entry.name)
+            elif entry.name.startswith(".") and entry.name.endswith(".tmp"):
+                yield folder / entry.name
+
+
+def _shard_bounds(run: Run, table: str) -> pl.Series:
+    """First shards of all lots but the first, so that none has many more images than a block.
+
+    Args:
+        run: the run.
+        table: that lists the images.
+    """
+    import polars as pl
+
+    sizes: Counter[str | None] = Counter()
+    run._each_part(
+        table, ["path"], lambda rows: sizes.update(map(shard_of, rows["path"].drop_nulls())), begin=sizes.clear
+    )
+    sizes.pop(None, None)
+    bounds, n_images = [], 0
+    for shard in sorted(filter(None, sizes)):
+        if n_images and n_images + sizes[shard] > blocks.BLOCK:
+            bounds.append(shard)
+            n_images = 0
+        n_images += sizes[shard]
+    return pl.Series(bounds, dtype=pl.String)
 
 
 def _range_digests(file: Path, ranges: Sequence[tuple[int, int]], named: NameHash) -> list[str | None]:

@@ -148,10 +148,10 @@ class Suite(ABC):
         judge_roles: roles of the judges it may ask; empty for any. The command line shows the options of these only.
         benches: how judges are held against rendered images of it (``verism judge bench``); empty: they are not.
         demos: what it shows offline (``verism demo --all``); empty: nothing.
-        in_blocks: whether a large run may be scored block by block. Then the verdicts of an image rest on its own
-            observations and on ``facts``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts``,
-            ``counts``, ``tallies`` and verdicts, which they may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in
-            either case.
+        in_blocks: whether a large run may be scored block by block (``scored_in_blocks`` where that depends on
+            options). Then the verdicts of an image rest on its own observations and on ``facts``; and ``scores``,
+            ``remarks`` and ``judge_errors`` on prompts, ``facts``, ``counts``, ``tallies`` and verdicts, which they
+            may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
         whole_prompts: whether the verdicts of an image rest on the other images of its prompt, too: then no block
             holds a part of a prompt's images.
         lists_images: whether ``scores`` and ``remarks`` ask which images there are: then they get id, prompt, index
@@ -377,6 +377,10 @@ class Suite(ABC):
     @abstractmethod
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """What each image shows, under each protocol; table ``verdicts`` (``suites.verdict_table`` helps)."""
+
+    def scored_in_blocks(self) -> bool:
+        """Whether a large run may be scored block by block: as ``in_blocks`` says, unless that depends on options."""
+        return self.in_blocks
 
     def facts(self, observed: Observed) -> Mapping[str, float]:
         """What the verdicts of one image need to know of all others, for suites that are scored ``in_blocks``.

@@ -299,8 +299,7 @@ class Preference(Suite):
         return checked
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
-    @property
-    def in_blocks(self) -> bool:  # type: ignore[override]
+    def scored_in_blocks(self) -> bool:
         """One set; an image of two is compared with those of the other set, which are in other blocks."""
         return len(self.labels) < 2
 

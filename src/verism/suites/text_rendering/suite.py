@@ -411,8 +411,7 @@ class TextRendering(Suite):
         benchmark, language = ("", "en") if of_set is None else (of_set.benchmark, of_set.language)
         return text_scores(self.name, observed, verdicts, benchmark=benchmark, language=language)
 
-    @property
-    def in_blocks(self) -> bool:  # type: ignore[override]
+    def scored_in_blocks(self) -> bool:
         """Not OneIG's: there black images take the readings of the prompt before."""
         return self.released_set is None or self.released_set.benchmark != "oneig"
 
