@@ -3,7 +3,7 @@
     python benchmarks/coverage.py                        all intervals (ten to twenty minutes of one core)
     python benchmarks/coverage.py --only ppi --only mad  those whose number, function or world contains it
     python benchmarks/coverage.py --runs 4000 --jobs 8   more simulated runs, several processes
-    python benchmarks/coverage.py --write                also put the table into docs/coverage.md
+    python benchmarks/coverage.py --write                also write docs/coverage.csv and its summary in docs/coverage.md
     python benchmarks/coverage.py --quick                three runs of each: that everything works
 
 Every design draws data from a world whose answer is known, again and again, and counts how often the interval holds it.
@@ -20,6 +20,7 @@ Slow intervals get a part of the runs, and bootstraps 400 resamples.
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
 import math
 import re
@@ -164,8 +165,15 @@ class Row:
         runs = f"{self.runs:,}" + (f" ({self.undefined:,} without)" if self.undefined else "")
         return self.name, self.function, self.world, held, missed, f"{self.width:.3g}", runs
 
+    def record(self) -> tuple[str, ...]:
+        """The row of the CSV file, shares in per cent."""
+        share = wilson(self.held, self.runs)
+        missed = [n / self.runs if self.runs else math.nan for n in (self.above, self.runs - self.held - self.above)]
+        shares = [_percent(each) for each in (share.value, share.low, share.high, *missed)]
+        return self.name, self.function, self.world, *shares, f"{self.width:.3g}", f"{self.runs}", f"{self.undefined}"
 
-HEADS = ("number", "function", "world", "coverage, %", "above / below it, %", "mean width", "runs")
+
+COLUMNS = ("number", "function", "world", "coverage", "low", "high", "above", "below", "width", "runs", "undefined")
 
 
 def _percent(share: float) -> str:
@@ -1234,18 +1242,50 @@ def _measured_at(at: int, only: Sequence[str], runs: int, seed: int) -> list[Row
     return measured(designs(only)[at], runs, seed)  # designs hold functions that cannot be sent to another process
 
 
-def table(rows: Sequence[Row]) -> str:
-    lines = [" | ".join(HEADS), " | ".join("---" for _ in HEADS), *(" | ".join(row.cells()) for row in rows)]
-    return "\n".join(f"| {line} |" for line in lines)
+def summary(records: Sequence[Mapping[str, str]]) -> str:
+    """A table with a line for each function: its numbers and the world in which coverage is lowest.
+
+    Args:
+        records: rows of the CSV file.
+    """
+    by_function: dict[str, list[Mapping[str, str]]] = {}
+    for record in records:
+        if record["coverage"] != "-":  # no run gave an interval
+            by_function.setdefault(record["function"], []).append(record)
+    lines = [("function", "numbers", "rows", "coverage, %", "lowest for")]
+    for function, rows in by_function.items():
+        numbers = list(dict.fromkeys(row["number"] for row in rows))
+        lowest = min(rows, key=lambda row: float(row["coverage"]))
+        highest = max(float(row["coverage"]) for row in rows)
+        span = f"{lowest['coverage']} [{lowest['low']}, {lowest['high']}]"
+        span += f" to {highest:.1f}" if len(rows) > 1 else ""
+        where = f"{lowest['number']}: {lowest['world']}" if len(numbers) > 1 else lowest["world"]
+        names = "`, `".join(function.split(", "))
+        lines.append((f"`{names}`", "; ".join(numbers), str(len(rows)), span, where))
+    lines.insert(1, ("---",) * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def write(rows: Sequence[Row], command: str, page: Path = PAGE) -> None:
-    """Put the table between the marks of the page, below the command that makes it."""
+    """Write all rows to the CSV file beside the page, and a summary between the marks of the page.
+
+    Args:
+        rows: of all designs.
+        command: that made them.
+        page: the page; the CSV file has its name.
+    """
     text = page.read_text(encoding="utf-8")
-    block = f"{START}\nMade by `{command}`.\n\n{table(rows)}\n{END}"
+    records = [dict(zip(COLUMNS, row.record(), strict=True)) for row in rows]
+    csv_file = page.with_suffix(".csv")
+    made = f"Made by `{command}`; [all {len(rows)} rows]({csv_file.name}), shares in per cent."
+    block = f"{START}\n{made}\n\n{summary(records)}\n{END}"
     changed, n = re.subn(f"{re.escape(START)}.*?{re.escape(END)}", lambda _: block, text, flags=re.DOTALL)
     if n != 1:
         raise SystemExit(f"{page} must have the marks {START} and {END} once")
+    with csv_file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
     page.write_text(changed, encoding="utf-8")
 
 
@@ -1258,7 +1298,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--quick", action="store_true", help="three runs of each")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/coverage.md")
+    parser.add_argument("--write", action="store_true", help="write docs/coverage.csv and its summary in docs/coverage.md")
     options = parser.parse_args(arguments)
     if options.runs < 1 or options.jobs < 1:
         parser.error("--runs and --jobs must be at least 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import importlib
 import importlib.util
 import inspect
@@ -106,25 +107,33 @@ def test_every_interval_is_made_and_has_a_width(coverage, capsys):
     assert "share of an intersection | joint_shares | 60 prompts of 6" in capsys.readouterr().out
 
 
-def test_the_table_of_the_documents_has_every_design(coverage):
+def test_the_file_of_the_documents_has_every_design_and_the_page_its_summary(coverage):
     text = coverage.PAGE.read_text(encoding="utf-8")
     block = text[text.index(coverage.START) : text.index(coverage.END)]
     assert "python benchmarks/coverage.py --write" in block
-    rows = [tuple(line.strip("| ").split(" | "))[1:3] for line in block.splitlines() if line.startswith("| ")][2:]
+    with coverage.PAGE.with_suffix(".csv").open(encoding="utf-8", newline="") as stream:
+        records = list(csv.DictReader(stream))
     # A row or more for each design; a changed design needs a new run of the command.
-    assert list(dict.fromkeys(rows)) == [(d.function, d.world) for d in coverage.designs()]
+    rows = dict.fromkeys((record["function"], record["world"]) for record in records)
+    assert list(rows) == [(d.function, d.world) for d in coverage.designs()]
+    assert block.endswith(f"{coverage.summary(records)}\n")
+    assert f"[all {len(records)} rows](coverage.csv)" in block
 
 
-def test_write_replaces_the_table_alone(coverage, tmp_path):
+def test_write_makes_the_file_and_replaces_the_summary_alone(coverage, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"before\n{coverage.START}\nold\n{coverage.END}\nafter\n", encoding="utf-8")
-    row = coverage.Row("n", "f", "w", 10, 0, 9, 1, 0.25)
-    coverage.write([row], "command", page)
+    rows = [coverage.Row("n", "f", world, 10, 2, held, 1, 0.25) for world, held in (("easy", 9), ("hard", 5), ("x", 7))]
+    coverage.write(rows, "command", page)
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
-    assert "| n | f | w | 90.0 [59.6, 98.2] | 10.0 / 0.0 | 0.25 | 10 |" in text
+    assert "| `f` | n | 3 | 50.0 [23.7, 76.3] to 90.0 | hard |" in text
+    lines = (tmp_path / "page.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "number,function,world,coverage,low,high,above,below,width,runs,undefined"
+    assert lines[1] == "n,f,easy,90.0,59.6,98.2,10.0,0.0,0.25,10,2"
+    assert len(lines) == 4
 
 
 def test_worlds_have_the_answer_they_say(coverage):
