@@ -187,6 +187,17 @@ def test_mean_over_another_facet_has_its_own_name(tmp_path):
     assert (mean.value_a, mean.value_b) == (pytest.approx((0 + 1) / 2), pytest.approx((2 / 3 + 1) / 2))
 
 
+def test_interval_of_a_difference_of_shares_ends_at_100_points(tmp_path):
+    # Groups of unequal size, all gained but one: Student's t of the weighted values would go beyond 1.
+    a = make(tmp_path / "a", {"object": [0] * 8, "count": [0] * 2, "spatial": [1]})
+    b = make(tmp_path / "b", {"object": [1] * 8, "count": [1] * 2, "spatial": [1]})
+    mean = paired(a, b)[0]
+    assert mean.difference == pytest.approx(2 / 3)
+    assert 0 < mean.ci_low < mean.difference < mean.ci_high <= 1
+    worse = paired(b, a)[0]
+    assert (worse.ci_low, worse.ci_high) == pytest.approx((-mean.ci_high, -mean.ci_low))
+
+
 # --------------------------------------------------------------------------------------- several verdicts of one image
 def detailed(path, rows, groups=("man", "woman")) -> Run:
     """A run of four prompts, two of each group; ``rows``: prompt number, detail, value."""

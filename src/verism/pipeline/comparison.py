@@ -15,7 +15,7 @@ from verism.errors import UsageError
 from verism.records import PROTOCOLS, FacetValue, Prompt, Score
 from verism.report_kit.comparability import Comparability, Reason, check_comparable
 from verism.report_kit.evidence import Evidence
-from verism.specs import Pairing, Presentation
+from verism.specs import Pairing, Presentation, Scale
 from verism.statistics.paired import holm, paired_difference
 from verism.store import Run
 
@@ -383,6 +383,7 @@ class PairedValues:
         only_b: images that only the other run has a usable answer for.
         neither: images that neither has a usable answer for.
         defined: False for a mean over groups of which one has no pair.
+        span: greatest possible difference of two values: 1 for shares; infinite where the metric has no bounds.
     """
 
     metric: str
@@ -398,6 +399,7 @@ class PairedValues:
     only_b: int
     neither: int
     defined: bool = True
+    span: float = math.inf
 
     @property
     def n_unpaired(self) -> int:
@@ -615,7 +617,7 @@ def _of_cell(
     import polars as pl
 
     def values(metric: str, rows: pl.DataFrame, weights: np.ndarray | None = None) -> PairedValues:
-        return _paired(metric, pairing.scale.unit, protocol, group, rows, weights, ids)
+        return _paired(metric, pairing.scale, protocol, group, rows, weights, ids)
 
     if not facet:
         return [values(pairing.metric, table)]
@@ -664,7 +666,7 @@ def _usable(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _paired(
     metric: str,
-    unit: str,
+    scale: Scale,
     protocol: str,
     group: Mapping[str, FacetValue],
     rows: pl.DataFrame,
@@ -677,7 +679,7 @@ def _paired(
         metric=metric,
         protocol=protocol,
         group=dict(group),
-        unit=unit,
+        unit=scale.unit,
         overall=True,
         a=usable["value"].to_numpy(),
         b=usable["value_right"].to_numpy(),
@@ -686,6 +688,7 @@ def _paired(
         only_a=only_a,
         only_b=only_b,
         neither=rows.height - usable.height - only_a - only_b,
+        span=math.inf if scale.low is None or scale.high is None else scale.high - scale.low,
     )
 
 
@@ -701,8 +704,8 @@ def _difference(values: PairedValues, seed: int) -> Difference:
         value_a=float(a.mean()) if len(a) else math.nan,
         value_b=float(b.mean()) if len(b) else math.nan,
         difference=estimate.difference,
-        ci_low=estimate.low,
-        ci_high=estimate.high,
+        ci_low=float(np.clip(estimate.low, -values.span, values.span)),
+        ci_high=float(np.clip(estimate.high, -values.span, values.span)),
         p_value=estimate.p_value,
         p_holm=estimate.p_value,
         n_pairs=estimate.n_pairs,

@@ -335,6 +335,8 @@ class _Row:
             result = non_inferiority(
                 p.a, p.b, p.prompts, margin=limit, seed=seed, higher_is_better=higher, weights=p.weights, alpha=alpha
             )
+            low, high = np.clip([result.low, result.high], -p.span, p.span).tolist()
+            result = replace(result, low=low, high=high)
             values = _mean(p.a, p.weights), _mean(p.b, p.weights)
             if not p.defined:
                 result, values = _undefined(result), (math.nan, math.nan)
