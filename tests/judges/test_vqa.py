@@ -501,6 +501,7 @@ def test_answers_made_elsewhere(tmp_path: Path):
         {"image_id": "z", "question": RED.text, "answer": "no"},
     ]
     judge = answers(tmp_path / "r.json", rows[:1] + rows[2:])
+    assert judge.summary() == []  # nothing was asked, as in a run that is complete
     table = judge.observe(IMAGES[:3], NEED)
     assert dict(table.schema) == schema("answers")
     assert table.select("image_id", "question", "answer", "value", "probability").rows() == [

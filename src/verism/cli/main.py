@@ -208,7 +208,7 @@ def _run(
         return
     if out is None:
         out = _usual_place(suite, options, rules)
-        say(f"--out {quoted(out)}")
+        say(f"run directory: {quoted(out)}")
     failures = Failures()
     with opened_trackers(track) as trackers:
         asked |= {"on_failure": failures, "on_matched": say, "on_summary": say}
@@ -305,7 +305,7 @@ def _generate(suite: str, out: Path | None, processes: int | None, as_json: bool
         raise UsageError("--model is missing: which generator makes the images? See: verism list models")
     if out is None:
         out = _usual_place(suite, options, ())
-        say(f"--out {quoted(out)}")
+        say(f"run directory: {quoted(out)}")
     failures = Failures()
     asked = {"processes": processes or os.cpu_count() or 1, **given(options), "on_failure": failures, "on_summary": say}
     made = api.generate(suite, out=out, **with_executor(asked))

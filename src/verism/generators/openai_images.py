@@ -215,6 +215,8 @@ class OpenAIImages:
         """Lines after a run: what was asked, what came, how long it took, what it cost as far as that is known."""
         with self._lock:
             n, cost = Counter(self.client.counts), self._cost
+        if not n["posts"]:
+            return []
         lines = [self.client.summary("images")]
         if n["input_tokens"] or n["output_tokens"]:
             lines.append(

@@ -86,6 +86,8 @@ class CaptionResults:
         The released captioning code of DALL-Eval fills its last batch up with empty images, so its files may have
         entries to spare.
         """
+        if not (self._used or self._missing):  # a resumed run asked nothing anew
+            return []
         lines = []
         if spare := len(self._captions) - len(self._used):
             lines.append(f"{self._path.name}: {spare:,} of {len(self._captions):,} captions belong to no image seen")

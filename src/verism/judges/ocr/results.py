@@ -74,6 +74,8 @@ class OcrResults:
 
     def summary(self) -> Sequence[str]:
         """After a run: texts that belong to no image seen, and images without one."""
+        if not (self._used or self._missing):  # a resumed run asked nothing anew
+            return []
         lines = []
         if spare := len(self._texts) - len(self._used):
             lines.append(f"{self._path.name}: {spare:,} of {len(self._texts):,} texts belong to no image seen")

@@ -125,6 +125,8 @@ class PreferenceResults:
 
     def summary(self) -> Sequence[str]:
         """After a run: scores that belong to no image seen, and images without one."""
+        if not (self._used or self._missing):  # a resumed run asked nothing anew
+            return []
         lines = []
         if spare := len(self.scores) - len(self._used):
             lines.append(f"{self._path.name}: {spare:,} of {len(self.scores):,} scores belong to no image seen")

@@ -95,6 +95,8 @@ class AnswerResults:
 
     def summary(self) -> Sequence[str]:
         """After a run: answers to what was not asked, and questions without one."""
+        if not (self._used or self._missing):  # a resumed run asked nothing anew
+            return []
         lines = []
         value = sum(map(len, self._answers.values()))
         if spare := value - len(self._used):
