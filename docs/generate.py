@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import argparse
 import ast
+import csv
 import importlib
 import inspect
+import io
 import pkgutil
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ import click
 import verism
 from verism.cli.main import cli
 from verism.cli.suite_commands import SuiteCommands
-from verism.limits import LIMITS
+from verism.limits import LIMITS, MAX_SEED
 from verism.manifest import Environment, Manifest, RunSettings, Scoring
 from verism.records import NEEDS, TABLES, option_of
 from verism.registry import GENERATORS, JUDGES
@@ -34,6 +37,7 @@ from verism.terminal import LazyCommand
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "metrics-and-rules.md"
+METRICS_CSV = DOCS / "metrics-and-rules.csv"
 EXTENDING = DOCS / "extending.md"
 TABLES_PAGE = DOCS / "tables.md"
 LIMITS_PAGE = DOCS / "limits.md"
@@ -83,26 +87,29 @@ The parquet tables of a [run directory](runs.md). Tables are long: one row per f
 METRICS = """\
 ## Metrics
 
-* **range and unit**: the smallest and largest possible value. "by score": each score carries its own unit.
-* **better**: whether higher or lower values are better; a dash where neither is.
-* **headline**: the metrics that answer the suite's question; `run.metrics()` returns them.
+* **Bold**: headline metrics, which answer the suite's question; `run.metrics()` returns them.
+* **range**: smallest and largest possible value, and the unit. "by score": each score carries its own unit.
+  ↑: higher is better; ↓: lower is better.
 * **compared**: how `verism compare` compares two runs. *paired*: image by image; *independent*: by both intervals; a
   dash: not compared. *equal n*: the expected value depends on the number of images, so other numbers are refused.
+* Metrics with one meaning share a line.
+
+[metrics-and-rules.csv](metrics-and-rules.csv) has one row per suite and metric, with the titles that reports print.
 """
 
 RULES = """\
 ## Rules
 
 Rules change verdicts or scores without new images or observations. Set them with `--rule NAME=VALUE` of `verism run`
-and `verism score`, or with the listed option. "detector's own" is a threshold supplied by the judge. Rules that affect
-only *scores* leave verdicts, and therefore judge cards, unchanged.
+and `verism score`, or with the option in brackets. "detector's own" is a threshold supplied by the judge. Rules that
+affect only *scores* leave verdicts, and therefore judge cards, unchanged.
 """
 
 OPTIONS = """\
 ## Options
 
 Options decide the prompts and observations. A run is resumed only with the same options. In Python they are keyword
-arguments of `verism.evaluate`.
+arguments of `verism.evaluate`; on the command line, `n_images` is `--n-images` unless the table names another option.
 """
 
 COMMANDS_HEAD = """\
@@ -130,10 +137,7 @@ def page() -> str:
     parts = [
         HEAD,
         METRICS,
-        table(
-            ["suite", "metric", "title", "meaning", "range and unit", "better", "headline", "compared", "source"],
-            merged(suites, [(suite, metric_row(spec)) for suite in suites for spec in suite.metrics]),
-        ),
+        table(["suite", "metric", "meaning", "range", "compared", "source"], metric_rows(suites)),
         "## Protocols\n\nCompare models by the first protocol of a suite.\n",
         table(
             ["suite", "protocol", "what it does"],
@@ -141,50 +145,106 @@ def page() -> str:
         ),
         RULES,
         table(
-            ["suite", "rule", "values", "default", "affects", "own option", "meaning"],
+            ["suite", "rule", "values", "default", "affects", "meaning"],
             merged(suites, [(suite, rule_row(rule)) for suite in suites for rule in suite.rules]),
         ),
         OPTIONS,
         table(
-            ["suite", "option", "on the command line", "values", "default", "meaning"],
+            ["suite", "option", "values", "default", "meaning"],
             merged(suites, [(suite, option_row(option)) for suite in suites for option in suite.options]),
         ),
     ]
     return "\n".join(parts)
 
 
-def metric_row(spec: MetricSpec) -> tuple[str, ...]:
-    """A metric without its suite."""
-    return (
-        f"`{spec.name}`",
-        spec.title,
-        spec.meaning,
-        scale_text(spec.scale),
-        spec.better or DASH,
-        "yes" if spec.headline else "",
-        DASH if spec.compare == "never" else spec.compare + (", equal n" if spec.depends_on_n else ""),
-        spec.source or DASH,
+def metric_rows(suites: Sequence[type[Suite]]) -> list[tuple[str, ...]]:
+    """A line for every meaning: the suites, their metrics of that meaning, and what these have in common.
+
+    A line has metrics that all its suites have, or one metric of each suite ("one each, in this order").
+    """
+    of_rest: dict[tuple[str, ...], dict[tuple[str, ...], list[MetricSpec]]] = {}  # metrics by the suites that have them
+    for spec, members in merged_specs(suites):
+        of_rest.setdefault((spec.meaning, *metric_cells(spec)), {}).setdefault(members, []).append(spec)
+    rows = []
+    for rest, of_members in of_rest.items():
+        own = {m: specs for m, specs in of_members.items() if len(m) == len(specs) == 1}
+        shared = {m: specs for m, specs in of_members.items() if m not in own}
+        rows += [metric_line(m, specs, rest) for m, specs in shared.items()]
+        if own:
+            members = tuple(name for (name,) in own)
+            rows.append(metric_line(members, [spec for (spec,) in own.values()], rest, each=len(members) > 1))
+    return rows
+
+
+def metric_line(
+    members: Sequence[str], specs: Sequence[MetricSpec], rest: tuple[str, ...], *, each: bool = False
+) -> tuple[str, ...]:
+    """Cells of a line of the table of metrics; ``each``: whether the suites have one metric each."""
+    names = [f"**`{spec.name}`**" if spec.headline else f"`{spec.name}`" for spec in specs]
+    source = "; ".join(dict.fromkeys(spec.source for spec in specs if spec.source)) or DASH
+    metric = ", ".join(names) + (" (one each, in this order)" if each else "")
+    return ", ".join(f"`{name}`" for name in members), metric, *rest, source
+
+
+def merged_specs(suites: Sequence[type[Suite]]) -> list[tuple[MetricSpec, tuple[str, ...]]]:
+    """Every metric with the suites that declare it alike, titles and sources aside, where the first of them has it."""
+    members: dict[tuple[Any, ...], list[tuple[str, MetricSpec]]] = {}
+    for suite in suites:
+        for spec in suite.metrics:
+            key = (spec.name, spec.headline, spec.meaning, *metric_cells(spec))
+            members.setdefault(key, []).append((suite.info.name, spec))
+    order = {name: n for n, name in enumerate(SUITES)}
+    result = []
+    for found in sorted(members.values(), key=lambda entries: order[entries[0][0]]):
+        source = "; ".join(dict.fromkeys(spec.source for _, spec in found if spec.source))
+        result.append((replace(found[0][1], source=source), tuple(name for name, _ in found)))
+    return result
+
+
+def metric_cells(spec: MetricSpec) -> tuple[str, str]:
+    """Range with direction, and how the metric is compared."""
+    arrow = {"higher": " ↑", "lower": " ↓"}.get(spec.better, "")
+    compared = DASH if spec.compare == "never" else spec.compare + (", equal n" if spec.depends_on_n else "")
+    return scale_text(spec.scale) + arrow, compared
+
+
+def metrics_csv() -> str:
+    """One row per suite and metric, as a CSV file."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        ["suite", "metric", "title", "meaning", "unit", "low", "high", "better", "headline", "compared", "source"]
     )
+    for name in SUITES:
+        for spec in suite_class(name).metrics:
+            scale = spec.scale or Scale("")
+            ends = ["" if end is None else f"{end:g}" for end in (scale.low, scale.high)]
+            headline = "yes" if spec.headline else "no"
+            compared = metric_cells(spec)[1].replace(DASH, "never")
+            writer.writerow(
+                [name, spec.name, spec.title, spec.meaning, scale.unit, *ends, spec.better, headline, compared]
+                + [spec.source]
+            )
+    return stream.getvalue()
 
 
 def rule_row(rule: Rule) -> tuple[str, ...]:
     """A rule without its suite."""
     affects = rule.affects + (f" of `{rule.protocol}`" if rule.protocol else "")
     return (
-        f"`{rule.name}`",
+        f"`{rule.name}`" + (f" (`{rule.flag}`)" if rule.flag else ""),
         values_text(rule) + (", or none" if rule.optional else ""),
         f"{rule.calibrated_by}'s own, or {rule.default}" if rule.calibrated_by else default_text(rule.default),
         affects,
-        f"`{rule.flag}`" if rule.flag else DASH,
         rule.help,
     )
 
 
 def option_row(option: Option) -> tuple[str, ...]:
     """An option without its suite."""
+    usual = f"--{option.name.replace('_', '-')}"
     return (
-        f"`{option.name}`",
-        f"`{option.command_line}`",
+        f"`{option.name}`" + (f" (`{option.command_line}`)" if option.command_line != usual else ""),
         values_text(option),
         option.default or DASH,
         option.help,
@@ -206,7 +266,8 @@ def scale_text(scale: Scale | None) -> str:
         (False, True): f"{high} or less",
         (False, False): "any",
     }
-    return f"{ends[low is not None, high is not None]}, {scale.unit}"
+    unit = scale.title if scale.title.isalpha() else scale.unit  # the unit that scores keep, or its word
+    return f"{ends[low is not None, high is not None]}, {unit}"
 
 
 def values_text(spec: Option | Rule) -> str:
@@ -224,12 +285,13 @@ def values_text(spec: Option | Rule) -> str:
         dict: "JSON object",
     }
     result = ", ".join(f"`{choice}`" for choice in spec.choices) or words[spec.type]
-    if spec.low is not None and spec.high is not None:
-        result += f" from {spec.low:g} to {spec.high:g}"
+    high = None if spec.high is None or spec.high >= MAX_SEED else spec.high  # the largest that fits: no news
+    if spec.low is not None and high is not None:
+        result += f" from {spec.low:g} to {high:g}"
     elif spec.low is not None:
         result += f" from {spec.low:g}"
-    elif spec.high is not None:
-        result += f" to {spec.high:g}"
+    elif high is not None:
+        result += f" to {high:g}"
     if isinstance(spec, Rule) and spec.file:
         result += ", or a file"
     return f"{result}; several" if spec.many else result
@@ -588,6 +650,7 @@ def pages() -> dict[Path, str]:
     }
     return {
         PAGE: page(),
+        METRICS_CSV: metrics_csv(),
         COMMANDS: commands_page(),
         PYTHON: python_page(),
         **{PYTHON.with_name(name): modules_page(*parts) for name, parts in PYTHON_MODULES.items()},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -28,13 +30,40 @@ def test_generated_pages_are_those_that_would_be_written(generate):
     assert not stale, "run: python docs/generate.py"
 
 
+def named(row: list[str]) -> list[tuple[str, str]]:
+    """Suites and names of a line: every suite with every name, or each suite with the name at its place."""
+    suites = [suite.strip("|` ") for suite in row[0].split(", ")]
+    own, _, each = row[1].partition(" (")
+    names = [name.strip("*` ") for name in own.split(", ")]
+    if each == "one each, in this order)":
+        return list(zip(suites, names, strict=True))
+    return [(suite, name) for suite in suites for name in names]
+
+
 def test_page_names_every_metric_rule_and_option_of_every_suite(generate):
     rows = [line.split(" | ") for line in generate.page().splitlines() if line.startswith("| `")]
-    result = {(suite.strip("|` "), row[1].strip("` ")) for row in rows for suite in row[0].split(", ")}
-    declared = {
+    result = Counter(pair for row in rows for pair in named(row))
+    declared = Counter(
         (name, each.name if hasattr(each, "name") else each)
         for name in SUITES
         for suite in [suite_class(name)]
         for each in (*suite.metrics, *suite.rules, *suite.options, *suite.info.protocols)
-    }
+    )
     assert result == declared
+
+
+def test_a_line_of_metrics_has_what_each_of_them_declares(generate):
+    lines = {pair: row for row in generate.metric_rows([suite_class(n) for n in SUITES]) for pair in named(list(row))}
+    for name in SUITES:
+        for spec in suite_class(name).metrics:
+            row = lines[name, spec.name]
+            assert row[2:5] == (spec.meaning, *generate.metric_cells(spec))
+            assert (f"**`{spec.name}`**" in row[1]) == spec.headline
+            assert spec.source in row[5]
+
+
+def test_file_of_metrics_has_a_row_for_each(generate):
+    rows = list(csv.DictReader(generate.metrics_csv().splitlines()))
+    assert [(row["suite"], row["metric"]) for row in rows] == [(n, s.name) for n in SUITES for s in suite_class(n).metrics]
+    fid = next(row for row in rows if row["metric"] == "fid")
+    assert (fid["low"], fid["high"], fid["better"], fid["compared"]) == ("0", "", "lower", "independent, equal n")

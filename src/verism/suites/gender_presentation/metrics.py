@@ -31,7 +31,7 @@ def _score(name: str, title: str, meaning: str, *, headline: bool = False) -> tu
         MetricSpec(
             f"{name}_debiased",
             title=f"{title}, debiased",
-            meaning="The same without the bias of a finite number of images.",
+            meaning="The score without the bias of a finite number of images.",
             scale=None,
             better="lower",
             source="bootstrap estimate of the bias",

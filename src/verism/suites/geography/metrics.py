@@ -76,7 +76,7 @@ CONSISTENCY = MetricSpec(
 
 def _by_region(spec: MetricSpec) -> tuple[MetricSpec, ...]:
     """What is derived from the values of a metric in every region."""
-    source = f"from {spec.title} of all regions"
+    source = "from the values of all regions"
     return (
         replace(
             spec,

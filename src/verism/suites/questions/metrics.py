@@ -35,7 +35,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         MetricSpec(
             f"{headline}_if_unusable_wrong",
             title=f"{title}, missing answers wrong",
-            meaning="The same with missing images and unusable answers counted as wrong: a lower bound.",
+            meaning="The score with missing images and unusable answers counted as wrong: a lower bound.",
             scale=SHARE,
             better="higher",
             source="bound of the score",
@@ -45,7 +45,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         MetricSpec(
             f"{headline}_alone",
             title=f"{title}, each question alone",
-            meaning="The same without dependency between questions.",
+            meaning="The score without dependency between questions.",
             scale=SHARE,
             better="higher",
             source="Cho et al. 2024, arXiv:2310.18235",
@@ -65,7 +65,7 @@ def question_metrics(headline: str, *, title: str, source: str) -> tuple[MetricS
         MetricSpec(
             "category_score_gated",
             title="questions right, with dependencies",
-            meaning="The same after the dependency rule.",
+            meaning="Share of the questions of a category answered as expected, after the dependency rule.",
             scale=SHARE,
             better="higher",
             source="derived; variants of the released code print it as the category score",
