@@ -16,10 +16,11 @@ import pkgutil
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -115,9 +116,13 @@ arguments of `verism.evaluate`; on the command line, `n_images` is `--n-images` 
 COMMANDS_HEAD = """\
 # Commands
 
-Every command of `verism`, its examples and its options, as `verism COMMAND --help` prints them. Results go to standard
-output, progress and messages to standard error. Exit code 0: done. 1: finished, but images are missing or failed, or an
-error that is explained stopped the command. 2: wrong usage. `python docs/generate.py` writes this page.
+Every command of `verism` with its examples and options, as in `verism COMMAND --help`. Results go to standard output,
+progress and messages to standard error. Exit code 0: done. 1: finished, but images are missing or failed, or an error
+that is explained stopped the command. 2: wrong usage. `python docs/generate.py` writes this page.
+
+## Common options
+
+Options of several commands; each command names those it has.
 """
 
 PYTHON_HEAD = """\
@@ -219,12 +224,9 @@ def metrics_csv() -> str:
         for spec in suite_class(name).metrics:
             scale = spec.scale or Scale("")
             ends = ["" if end is None else f"{end:g}" for end in (scale.low, scale.high)]
-            headline = "yes" if spec.headline else "no"
             compared = metric_cells(spec)[1].replace(DASH, "never")
-            writer.writerow(
-                [name, spec.name, spec.title, spec.meaning, scale.unit, *ends, spec.better, headline, compared]
-                + [spec.source]
-            )
+            row = [name, spec.name, spec.title, spec.meaning, scale.unit, *ends, spec.better]
+            writer.writerow([*row, "yes" if spec.headline else "no", compared, spec.source])
     return stream.getvalue()
 
 
@@ -443,12 +445,47 @@ def suites_details() -> str:
 # Commands
 # --------------------------------------------------------------------------------------------------------------------
 def commands_page() -> str:
-    """Every command with its help, its examples and its options."""
+    """Every command with its help, its examples and its options; options of many commands in a table of their own."""
     context = click.Context(cli, info_name="verism")
-    parts = [COMMANDS_HEAD, help_text(cli)]
+    parts: list[str | Options] = [help_text(cli)]
     for name in cli.list_commands(context):
         parts += command_parts(found(cli, name, context), context, name, 2)
-    return "\n".join(parts)
+    tables = [part for part in parts if isinstance(part, Options)]
+    counted = Counter(row for one in tables for row in {row for rows in one.sections.values() for row in rows})
+    usual: dict[str, tuple[str, str]] = {}  # the most frequent wording of an option
+    for row, times in counted.most_common():
+        if times >= COMMON_FROM:
+            usual.setdefault(row[0].partition(" ")[0].strip("`"), row)
+    common = set(usual.values())
+    head, *rest = texts_of(parts, common)
+    shown = table(["option", "meaning"], sorted(common))
+    return "\n".join([COMMANDS_HEAD, shown, "## verism\n", head, *rest])
+
+
+COMMON_FROM = 3  # commands that have an option in the same words
+
+
+class Options(NamedTuple):
+    """The options of a command: option and meaning, by the section of the help."""
+
+    sections: dict[str, list[tuple[str, str]]]
+
+
+def texts_of(parts: Iterable[str | Options], common: Collection[tuple[str, str]]) -> Iterator[str]:
+    """The parts of the page as text: options as tables, without the common ones, which are named."""
+    for part in parts:
+        if isinstance(part, str):
+            yield part
+            continue
+        shared = []
+        for title, rows in part.sections.items():
+            own = [row for row in rows if row not in common]
+            shared += [row[0].partition(" ")[0].strip("`") for row in rows if row in common]
+            if own:
+                yield table([title.lower(), "meaning"], own)
+        if shared:
+            names = ", ".join(f"`{name}`" for name in shared)
+            yield wrapped(f"[Common options](#common-options): {names}.")
 
 
 def found(group: click.Group, name: str, context: click.Context) -> click.Command:
@@ -458,23 +495,38 @@ def found(group: click.Group, name: str, context: click.Context) -> click.Comman
     return command.loaded() if isinstance(command, LazyCommand) else command
 
 
-def command_parts(command: click.Command, parent: click.Context, name: str, level: int) -> Iterator[str]:
+def command_parts(command: click.Command, parent: click.Context, name: str, level: int) -> Iterator[str | Options]:
     """The sections of a command and of those below it."""
     context = click.Context(command, info_name=name, parent=parent)
+    below = []
+    if isinstance(command, click.Group) and not isinstance(command, SuiteCommands):
+        below = [(each, found(command, each, context)) for each in command.list_commands(context)]
     usage = re.sub(r"\s+", " ", " ".join([context.command_path, *command.collect_usage_pieces(context)]))
     yield f"{'#' * level} {context.command_path}\n"
-    yield help_text(command)
-    yield f"```text\n{usage}\n```\n"
+    yield help_text(command, known="\n".join(each.help or "" for _, each in below))
+    if not usage.endswith(("[OPTIONS]", "COMMAND [ARGS]...")) or isinstance(command, SuiteCommands):
+        yield f"```text\n{usage}\n```\n"
     if isinstance(command, SuiteCommands):
         yield from suite_command_parts(command, context)
         return
-    yield from option_tables(command, context)
-    if isinstance(command, click.Group):
-        for below in command.list_commands(context):
-            yield from command_parts(found(command, below, context), context, below, level + 1)
+    if command.params:
+        yield options_of(command, context)
+    alike = [options_of(each, click.Context(each, info_name=n, parent=context)) for n, each in below]
+    if len(alike) > 1 and all(one == alike[0] for one in alike):
+        rows = []
+        for each, member in below:
+            paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(member.help or ""))
+            text = " ".join(" ".join(p.split()) for p in paragraphs if not p.startswith("\b"))
+            rows.append((f"`{context.command_path} {each}`", prose(text)))
+        yield table(["command", "what it does"], rows)
+        yield "Each has these options:\n"
+        yield alike[0]
+        return
+    for each, member in below:
+        yield from command_parts(member, context, each, level + 1)
 
 
-def suite_command_parts(command: SuiteCommands, context: click.Context) -> Iterator[str]:
+def suite_command_parts(command: SuiteCommands, context: click.Context) -> Iterator[str | Options]:
     """What a command that takes a suite first has for every suite, and where the rest is."""
     for name in command.beside:
         yield from command_parts(found(command, name, context), context, name, 3)
@@ -483,40 +535,51 @@ def suite_command_parts(command: SuiteCommands, context: click.Context) -> Itera
     of_the_suite = {f"Options of {suites[0]}", f"Rules of {suites[0]}"}
     others = [p for p in shared.params if getattr(p, "section", "") not in of_the_suite]
     yield wrapped(
-        f"Every suite adds [options](../metrics-and-rules.md#options) and [rules](../metrics-and-rules.md#rules) of "
-        f"its own, which `{context.command_path} SUITE --help` lists. For all suites:"
+        f"Suites add [options](../metrics-and-rules.md#options) and [rules](../metrics-and-rules.md#rules) of "
+        f"their own: `{context.command_path} SUITE --help`. For all suites:"
     )
     if any(p.name == "rules" for p in shared.params):
         others += [p for p in shared.params if p.name in ("threshold", "rules")]
     roles = [p for p in others if isinstance(p, click.Option) and p.hidden and p.name in NEEDS]
     for parameter in roles:  # hidden for suites that have no use for them
         parameter.hidden = False
-    yield from option_tables(shared, context, others)
+    yield options_of(shared, context, others, of_rules="rules")
 
 
-def option_tables(
-    command: click.Command, context: click.Context, parameters: Sequence[click.Parameter] | None = None
-) -> Iterator[str]:
-    """Tables of options, a table for each section of the help."""
+def options_of(
+    command: click.Command,
+    context: click.Context,
+    parameters: Sequence[click.Parameter] | None = None,
+    of_rules: str = "",
+) -> Options:
+    """Options of a command by the section of its help; ``of_rules`` is the title of the section of a suite's rules."""
     sections: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.params if parameters is None else parameters:
         record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
         if record is not None:
             title = getattr(parameter, "section", "Options")
+            title = of_rules if of_rules and title.startswith("Rules of ") else title
             sections.setdefault(title, []).append((f"`{record[0].replace(' RANGE', '')}`", prose(record[1])))
-    for title, rows in sections.items():
-        yield table([title.lower(), "meaning"], rows)
+    return Options(sections)
 
 
-def help_text(command: click.Command) -> str:
-    """The help of a command: paragraphs, and its examples as blocks of code."""
+def help_text(command: click.Command, known: str = "") -> str:
+    """The help of a command: paragraphs, and its examples as blocks of code.
+
+    Args:
+        command: the command.
+        known: text whose lines are left out of the examples: the help of the commands below it.
+    """
+    there = {line.strip() for line in known.splitlines()}
     parts = []
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
         first, _, rest = paragraph.partition("\n")
         if first.strip() == "\b":
-            lines = textwrap.dedent(rest)
-            kind = "bash" if all(re.match(r"verism |  ", line) for line in lines.splitlines()) else "text"
-            parts.append(f"```{kind}\n{lines}\n```\n")
+            lines = [line for line in textwrap.dedent(rest).splitlines() if line.strip() not in there]
+            if lines:
+                kind = "bash" if all(re.match(r"verism |  ", line) for line in lines) else "text"
+                text = "\n".join(lines)
+                parts.append(f"```{kind}\n{text}\n```\n")
         else:
             parts.append(wrapped(prose(" ".join(paragraph.split()))))
     return "\n".join(parts)

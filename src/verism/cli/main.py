@@ -98,9 +98,9 @@ def cli(context: click.Context, quiet: bool, verbose: bool, log_file: Path | Non
     \b
     Try it:               verism demo --out demo_run
     Your own images:      verism run paintskills --images my_pictures --out runs/mine
-    What is asked for:    verism run paintskills --dry-run --json
+    Print the prompts:    verism prompts paintskills
 
-    -q, -v, --log-file and --no-color may stand behind a command, too. Defaults of options: verism config --help.
+    -q, -v, --log-file and --no-color also work after a command. Defaults of options: verism config --help.
     """
     configure(quiet, verbose, log_file, no_color)
     context.ensure_object(_Services)
