@@ -3,7 +3,7 @@
     python benchmarks/coverage.py                        all intervals (ten to twenty minutes of one core)
     python benchmarks/coverage.py --only ppi --only mad  those whose number, function or world contains it
     python benchmarks/coverage.py --runs 4000 --jobs 8   more simulated runs, several processes
-    python benchmarks/coverage.py --write                also write docs/coverage.csv and its summary in docs/coverage.md
+    python benchmarks/coverage.py --write                also write docs/coverage.csv and its summary in coverage.md
     python benchmarks/coverage.py --quick                three runs of each: that everything works
 
 Every design draws data from a world whose answer is known, again and again, and counts how often the interval holds it.
@@ -1298,7 +1298,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--quick", action="store_true", help="three runs of each")
-    parser.add_argument("--write", action="store_true", help="write docs/coverage.csv and its summary in docs/coverage.md")
+    parser.add_argument("--write", action="store_true", help="write docs/coverage.csv, and its summary in the page")
     options = parser.parse_args(arguments)
     if options.runs < 1 or options.jobs < 1:
         parser.error("--runs and --jobs must be at least 1")

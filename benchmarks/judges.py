@@ -11,7 +11,11 @@ of the bench are without any look at the image: one that sees nothing, one that 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import re
 import tempfile
+import textwrap
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,12 +28,15 @@ from verism.judge_bench.bench import BenchSettings, Truth, run_bench
 from verism.judge_bench.board import Board
 from verism.judge_bench.disturbances import parse_disturbances
 from verism.judge_bench.page import write_bench
-from verism.judge_bench.words import bench_markdown, bench_text
+from verism.judge_bench.words import RULE, bench_markdown, bench_text
 from verism.records import Judge, LoadedImage, Need, frame
 from verism.terminal import say
 
 SEED = 90001
 PAGE = Path(__file__).parent.parent / "docs" / "what-judges-can-be-trusted-with.md"
+TABLES = PAGE.parent / "judge-tables"  # every row, as CSV files
+BASELINE = "baseline: "
+SHOWN = ("Tasks", "Disturbed images")  # tables of which the page has the rows of real judges; of others the sentences
 
 
 class SeesNothing:
@@ -160,6 +167,8 @@ lower end above 90 % is possible. Samples are small and intervals wide. For your
 ```
 
 The commands also print speeds.
+
+{rule}
 """
 
 
@@ -171,20 +180,53 @@ def command(part: Part) -> str:
     return f"verism judge bench --role {part.role} {names} --truth rendered:{SEED} {limit}{disturb} --out {part.role}"
 
 
-def section(part: Part, board: Board) -> str:
-    """What the page says of a role."""
-    text = f"\n## `{part.role}`\n\n{part.about}\n\n{bench_markdown(board, level=3, timing=False)}"
+def section(part: Part, board: Board) -> tuple[str, dict[str, str]]:
+    """What the page says of a role, and the CSV files of its tables by name."""
     notes = [f"* {judge.given}: {note}" for judge in board.judges for note in judge.notes]
-    return text + ("\nRemarks of the judges:\n\n" + "\n".join(notes) + "\n" if notes else "")
+    remarks = "\nRemarks of the judges:\n\n" + "\n".join(notes) + "\n" if notes else ""
+    return shortened(part.role, f"{part.about}\n\n{bench_markdown(board, level=3, timing=False)}{remarks}")
 
 
-def page(boards: Sequence[tuple[Part, Board]], before: str = "") -> str:
-    """The page of the docs: of all roles, or ``before`` with the sections of some made anew."""
+def shortened(role: str, text: str) -> tuple[str, dict[str, str]]:
+    """The section of a role without the rows of baselines and without long tables, which go to CSV files.
+
+    Args:
+        role: the role.
+        text: introduction, sentences and tables, as ``bench_markdown`` writes them.
+    """
+    head, *tables = re.split(r"^### ", text.replace(f"{RULE}\n\n", ""), flags=re.MULTILINE)
+    own = ("cannot be trusted", "gives no usable", "is not equally")  # what baselines are is known
+    lines = [x for x in head.splitlines() if not (x.startswith(f"* {BASELINE}") and any(words in x for words in own))]
+    parts, files, links = ["\n".join(lines).rstrip()], {}, []
+    for table in tables:
+        title, _, body = table.partition("\n")
+        body, _, after = body.partition("\nRemarks of the judges:")
+        rows = [[c.strip().replace("\\|", "|") for c in re.split(r"(?<!\\)\|", x)[1:-1]] for x in body.splitlines()]
+        rows = [row for row in rows if row and not set("".join(row)) <= {"-"}]
+        name = f"{role}-{title.lower().replace(' ', '-')}.csv"
+        stream = io.StringIO()
+        csv.writer(stream, lineterminator="\n").writerows(rows)
+        files[name] = stream.getvalue()
+        links.append(f"[{title.lower()}]({TABLES.name}/{name})")
+        if title in SHOWN:
+            kept = [line for line in body.splitlines() if not line.startswith(f"| {BASELINE}")]
+            parts.append(f"### {title}\n" + "\n".join(kept).rstrip())
+        if after:
+            parts.append(f"Remarks of the judges:{after.rstrip()}")
+    parts.insert(1, f"All rows, those of baselines too: {', '.join(links)}.")
+    return f"\n## `{role}`\n\n" + "\n\n".join(parts) + "\n", files
+
+
+def page(boards: Sequence[tuple[Part, Board]], before: str = "") -> tuple[str, dict[str, str]]:
+    """The page of the docs, of all roles or ``before`` with the sections of some made anew; and its CSV files."""
     _, *rest = before.split("\n## `")
     sections = {text.partition("`")[0]: f"\n## `{text}" for text in rest}
-    sections |= {part.role: section(part, board) for part, board in boards}
-    text = HEAD.format(seed=SEED, commands="\n".join(command(part) for part in PARTS))
-    return text + "".join(sections[part.role] for part in PARTS)
+    files: dict[str, str] = {}
+    for part, board in boards:
+        sections[part.role], tables = section(part, board)
+        files |= tables
+    text = HEAD.format(seed=SEED, commands="\n".join(command(part) for part in PARTS), rule=textwrap.fill(RULE, 120))
+    return text + "".join(sections[part.role] for part in PARTS), files
 
 
 def main() -> None:
@@ -216,7 +258,11 @@ def main() -> None:
             print(bench_text(board))
         if options.write:
             before = PAGE.read_text(encoding="utf-8") if options.role else ""
-            PAGE.write_text(page(boards, before), encoding="utf-8")
+            text, files = page(boards, before)
+            PAGE.write_text(text, encoding="utf-8")
+            TABLES.mkdir(exist_ok=True)
+            for name, rows in files.items():
+                (TABLES / name).write_text(rows, encoding="utf-8")
 
 
 if __name__ == "__main__":
