@@ -233,7 +233,7 @@ def stage(name: str, options: argparse.Namespace) -> dict[str, float]:
 
 def _spread(run: Run) -> list[str]:
     """An image of each of the first parts."""
-    return [part["image_id"][0] for part in run._parts("images", ["image_id"], most=FORGOTTEN)]
+    return run._each_part("images", ["image_id"], lambda part: str(part["image_id"][0]), most=FORGOTTEN)
 
 
 def measure(images: int, options: argparse.Namespace) -> dict[str, dict[str, float]]:

@@ -170,6 +170,36 @@ def test_ids_are_those_of_keys(run, compacted):
     assert "p98#0" not in run.ids("detections", "j@1")
 
 
+def test_ids_of_parts_that_are_known_are_not_read_again(run, monkeypatch):
+    before = run.ids("images")
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_parsed", lambda *_: pytest.fail("a part was read"))
+        assert run.ids("images") is before
+    Run.open(run.path).append("images", image_rows("p77#0"))  # by another process
+    assert "p77#0" not in before
+    assert "p77#0" in run.ids("images")
+    run.forget("images", ["p77#0"])
+    assert "p77#0" not in run.ids("images")
+    assert len(run.ids("images")) == len(before)
+
+
+def test_rows_of_some_images_are_read_without_those_of_others(run, monkeypatch):
+    whole = run.read("detections", "j@1")
+    parsed, sizes = Run._parsed, []
+
+    def counting(*args, **kwargs):
+        rows = parsed(*args, **kwargs)
+        sizes.append(rows.height)
+        return rows
+
+    monkeypatch.setattr(Run, "_parsed", counting)
+    chosen = ["p03#1", "p05#0"]
+    found = run.read("detections", "j@1", keys=chosen)
+    assert found.equals(whole.filter(pl.col("image_id").is_in(chosen)))
+    assert max(sizes) <= 3 * len(chosen)  # three boxes an image, and of the list of images no other rows
+    assert sum(sizes) <= 4 * 3 * len(chosen)
+
+
 def test_observations_of_images_that_do_not_count_are_no_ids(run):
     run.forget("images", ["p00#0"])
     run.append("images", image_rows("p00#0", sha="d"))

@@ -10,7 +10,7 @@ Thrift (``doc/specs/thrift-compact-protocol.md``).
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,8 +21,9 @@ from verism.limits import TABLE_BYTES, TABLE_RATIO
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Footer", "parse_parquet", "read_footer", "read_parquet"]
+__all__ = ["Footer", "parse_parquet", "read_footer", "read_parquet", "slices"]
 
+ROWS = 2**18  # of a slice
 ALWAYS_ROWS = 100_000  # that a file may hold whatever its size
 MAX_FOOTER = 2**28  # bytes
 # Bytes of a value in memory by physical type (boolean, int32, int64, int96, float, double); texts are views of 16.
@@ -206,3 +207,18 @@ class _Compact:
         self._at += count
         if self._at > len(self._data):
             raise IndexError("a value longer than the file")
+
+
+def slices(rows: pl.LazyFrame) -> Iterator[pl.LazyFrame]:
+    """A long table in slices of some hundred thousand rows, one at least.
+
+    What is added up slice by slice takes the memory of a slice. The streaming engine of polars decodes as much of a
+    file ahead as it finds time for: of the verdicts of a million images, hundreds of megabytes.
+
+    Args:
+        rows: a query of a file without filters, in the order of the file: slices of others are read from its start.
+    """
+    import polars as pl
+
+    height = int(rows.select(pl.len()).collect().item())
+    return (rows.slice(start, ROWS) for start in range(0, max(1, height), ROWS))

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from fakes import PixelJudge
 
+from verism import parquet
 from verism.manifest import RunSettings
 from verism.pipeline import comparison
 from verism.pipeline.comparison import compare_images
@@ -93,7 +94,8 @@ def test_suites_that_are_not_scored_in_blocks_see_all_images(make, suite, monkey
     run = make("run", suite)
     scores, _ = outcome(run)
     monkeypatch.setattr(store_blocks, "BLOCK", 5)
-    monkeypatch.setattr(PaintSkills, "in_blocks", False)
+    monkeypatch.setattr(PaintSkills, "scored_in_blocks", lambda _: False)
+    monkeypatch.setattr("verism.pipeline.scoring._in_blocks", lambda *_: pytest.fail("scored in blocks"))
     score_run(run, suite)
     assert outcome(run)[0] == scores
 
@@ -103,6 +105,7 @@ def test_a_large_file_of_verdicts_is_not_read_to_keep_it(make, suite, monkeypatc
     _, verdicts = outcome(run)
     monkeypatch.setattr(scorings, "HELD_BYTES", 0)
     pinned = run.pinned()
+    assert pinned.verdicts_hash() == run.verdicts_hash() != ""  # as of the file it was copied from
     held = pinned._pinned.contents[scorings.VERDICTS]
     assert isinstance(held, Path)
     score_run(run, suite.with_rules(threshold_revised=1.0))  # somebody else scores it meanwhile
@@ -125,6 +128,7 @@ def test_galleries_show_the_same_images_however_large_blocks_are(make, suite, si
         everything = collect(replace(evidence, gallery=10_000), GallerySettings(filters={}))
         of_outcome = [t.shots[0].image_id for t in everything if t.outcomes["revised"] == ["wrong"]]
         monkeypatch.setattr(store_blocks, "BLOCK", size)
+        monkeypatch.setattr(parquet, "ROWS", size)
         shown = collect(evidence, GallerySettings(filters={}))
         assert len(shown) == min(gallery, len(run.keys("images")))
         wrong = [t.shots[0].image_id for t in shown if t.outcomes["revised"] == ["wrong"]]
@@ -148,4 +152,7 @@ def test_ranges_of_any_size_give_the_same_comparison(make, suite, rows, by, monk
     whole = compare_images(a, b, suite.pairings, by=by)
     assert any(row.difference for row in whole)
     monkeypatch.setattr(comparison, "ROWS", rows)
+    assert comparison._protocols(a.scan_verdicts()) == set(a.verdicts()["protocol"])
+    monkeypatch.setattr(parquet, "ROWS", rows)
+    assert comparison._protocols(a.scan_verdicts()) == set(a.verdicts()["protocol"])
     assert [repr(row) for row in compare_images(a, b, suite.pairings, by=by)] == [repr(row) for row in whole]

@@ -1,4 +1,7 @@
-"""Stored runs of every suite scored in blocks of 1, of 7, and of all images: equal scores, verdicts and remarks."""
+"""Stored runs of every suite scored in blocks of 1, of 7, and of all images: equal scores, verdicts and remarks.
+
+Verdicts that are counted are counted in slices of as many rows.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pytest
 from test_stored_runs import NAMES, RUNS
 
 import verism
+from verism import parquet
 from verism.store import blocks as store_blocks
 from verism.suites.catalogue import stored_suite
 
@@ -36,6 +40,7 @@ def test_stored_runs_scored_in_blocks_of_any_size_are_equal(name, tmp_path, monk
     assert len(run.keys("images")) > 7
     for size in (7, 1):
         monkeypatch.setattr(store_blocks, "BLOCK", size)
+        monkeypatch.setattr(parquet, "ROWS", 3 * size)
         scores, verdicts, remarks = outcome(path)
         assert scores == whole[0]
         assert verdicts.equals(whole[1])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from verism.errors import UsageError
+from verism.parquet import slices
 from verism.records import PROTOCOLS, FacetValue, Prompt, Score
 from verism.report_kit.comparability import Comparability, Reason, check_comparable
 from verism.report_kit.evidence import Evidence
@@ -309,7 +310,8 @@ def same_outcome(a: Run, b: Run) -> bool:
 
 
 def _protocols(verdicts: pl.LazyFrame) -> set[str]:
-    return set(verdicts.select("protocol").unique().collect(engine="streaming")["protocol"].to_list())
+    found = (rows.select("protocol").unique().collect()["protocol"].to_list() for rows in slices(verdicts))
+    return {protocol for some in found for protocol in some}
 
 
 def _height(rows: pl.LazyFrame) -> int:

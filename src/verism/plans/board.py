@@ -565,7 +565,7 @@ class _Maker:
             if name != model:
                 continue
             generators.append(run.manifest.settings.generator)
-            for state, n in run.read("images", columns=["state"]).group_by("state").len().sort("state").iter_rows():
+            for state, n in sorted(run.image_summary().states.items()):
                 states[state] = states.get(state, 0) + n
             worst = max(
                 (c.score.n_unusable for k, c in cells.items() if c.score and k.startswith(f"{suite}:")), default=0

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from markupsafe import Markup, escape
 
+from verism.parquet import slices
 from verism.records import DetectionNeed, FacetValue, Prompt, SegmentationNeed
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.figures import part
@@ -351,11 +352,12 @@ class _Images:
         return str(self._facets_of(prompt_id).get(self.settings.within, ""))
 
     # ------------------------------------------------------------------------------------------------- decisions
-    def _of_rules(self) -> pl.LazyFrame:
-        """The verdicts that the gallery rests on."""
+    def _of_rules(self, verdicts: pl.LazyFrame | None = None) -> pl.LazyFrame:
+        """The verdicts that the gallery rests on, of all or of some."""
         import polars as pl
 
-        rows = self.verdicts.filter(pl.col("prompt_id") != "")  # others are of real images
+        every = self.verdicts if verdicts is None else verdicts
+        rows = every.filter(pl.col("prompt_id") != "")  # others are of real images
         return rows.filter(pl.col("rule").is_in(sorted(self.decisive))) if self.decisive else rows
 
     def _decisions(self, image_ids: Sequence[str]) -> dict[str, dict[str, list[Line]]]:
@@ -408,8 +410,12 @@ class _Images:
         import polars as pl
 
         known = self._of_rules().filter(pl.col("value").is_not_null())
-        is_graded = ~pl.col("value").is_in([0.0, 1.0])
-        rules = known.group_by("protocol", "rule").agg(is_graded.any()).filter("value").collect(engine="streaming")
+        is_graded = pl.col("value").is_not_null() & ~pl.col("value").is_in([0.0, 1.0])
+        graded = (
+            self._of_rules(rows).filter(is_graded).select("protocol", "rule").unique().collect()
+            for rows in slices(self.verdicts)
+        )
+        rules = pl.concat(graded).unique()
         ends: dict[tuple[str, str, str], tuple[float, float]] = {}
         for protocol, rule in rules.select("protocol", "rule").sort("protocol", "rule").iter_rows():
             values = (
@@ -493,7 +499,7 @@ class _Images:
             return {outcome: [] for outcome in OUTCOMES}
         facets = [names[0] for names in self.filters.values()]
         groups: dict[Outcome, dict[str, dict[str, list[tuple[bool, str, str]]]]] = {o: {} for o in OUTCOMES}
-        with self.run.blocks({}) as blocks:
+        with self.run.blocks({}, columns=["image_id", "prompt_id"]) as blocks:
             for images, _ in blocks:
                 self.n_images += images.height
                 for image_id, prompt_id, outcome, refused in self._main_outcomes(images) if images.height else ():

@@ -129,7 +129,7 @@ def _unread(evidence: Evidence, number: int) -> int:
     verdicts = run.scan_verdicts().filter(pl.col("rule").is_in(rules) & (pl.col("protocol") == evidence.main))
     silent = verdicts.filter(pl.col("value").is_null()).select("image_id")
     unread = 0
-    with run.blocks({}) as blocks:
+    with run.blocks({}, columns=["image_id", "state"]) as blocks:
         for images, _ in blocks:
             if images.height:
                 block = within(images["image_id"])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["IdSet", "digests"]
 
 DIGEST = 16  # bytes: two of a billion ids are equal by chance once in 10**20 runs
+ASKED = 2**16  # ids that are looked up at once
 
 
 def digests(ids: Iterable[str]) -> NDArray[np.bytes_]:
@@ -41,9 +42,7 @@ class IdSet:
     """
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
-        import numpy as np
-
-        self._hashes: NDArray[np.bytes_] = np.unique(digests(ids))
+        self._hashes = _distinct([digests(ids)])
 
     @classmethod
     def of_digests(cls, parts: Sequence[NDArray[np.bytes_]]) -> IdSet:
@@ -52,11 +51,8 @@ class IdSet:
         Args:
             parts: each of shape (N,).
         """
-        import numpy as np
-
         made = cls()
-        if parts:
-            made._hashes = np.unique(np.concatenate(parts))
+        made._hashes = _distinct(parts)
         return made
 
     def __len__(self) -> int:
@@ -76,14 +72,31 @@ class IdSet:
     def _found(self, asked: NDArray[np.bytes_]) -> NDArray[np.bool_]:
         import numpy as np
 
-        if not len(self._hashes):
-            return np.zeros(len(asked), dtype=bool)
-        places = np.searchsorted(self._hashes, asked)
-        found: NDArray[np.bool_] = self._hashes[np.minimum(places, len(self._hashes) - 1)] == asked
+        found = np.zeros(len(asked), dtype=bool)
+        for start in range(0, len(asked) if len(self._hashes) else 0, ASKED):
+            some = asked[start : start + ASKED]
+            places = np.searchsorted(self._hashes, some)
+            found[start : start + ASKED] = self._hashes[np.minimum(places, len(self._hashes) - 1)] == some
         return found
 
     def __or__(self, other: IdSet) -> IdSet:
+        if not len(other) or not len(self):  # sets never change
+            return self if len(self) else other
         return IdSet.of_digests([self._hashes, other._hashes])
 
     def __sub__(self, other: IdSet) -> IdSet:
-        return IdSet.of_digests([self._hashes[~other._found(self._hashes)]])
+        made = IdSet()
+        made._hashes = self._hashes[~other._found(self._hashes)]
+        return made
+
+
+def _distinct(parts: Sequence[NDArray[np.bytes_]]) -> NDArray[np.bytes_]:
+    """All digests of some parts, sorted, each once; beside the parts it takes no more memory than the result."""
+    import numpy as np
+
+    if not parts:
+        return np.zeros(0, dtype=f"S{DIGEST}")
+    hashes = np.concatenate(parts)
+    hashes.sort()
+    again = hashes[1:] == hashes[:-1]
+    return np.delete(hashes, 1 + np.flatnonzero(again)) if again.any() else hashes

@@ -125,6 +125,8 @@ class Run:
         self._moved: dict[Path, tuple[frozenset[str], dict[str, str], frozenset[str]]] = {}
         self._since: tuple[set[str], Sequence[str], int] | None = None  # how far images_since got, and with which set
         self._keys_of_parts: dict[str, frozenset[str]] = {}  # by path, of the parts that read_few looked into
+        # By list of images: paths of its parts, the ids in them, and how many rows they have.
+        self._ids_of_lists: dict[str, tuple[frozenset[str], IdSet, int]] = {}
 
     def keep(self, item: Any) -> None:
         """Hold something for as long as the run is used: the folder of a temporary run, say."""
@@ -749,7 +751,9 @@ class Run:
         if needed is not None and _is_list(table) and rows[PART].n_unique() > 1 and rows[key].is_duplicated().any():
             # What two workers wrote is told apart by more than what is asked for.
             rows = self._rows(table, judge, list(dict.fromkeys([*needed, *LIST_COLUMNS])), keys=keys)
-        rows = self._distinct(table, self._counted(table, rows), [key]).select(wanted)
+        listing = _listing_of(table)
+        listed = None if listing is None else (lambda: self._listed_images(listing, keys=keys))
+        rows = self._distinct(table, self._counted(table, rows, listed=listed), [key]).select(wanted)
         # Stable within an image: parts keep the judge's order of boxes. One part is in order already.
         rows = rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
         return rows if columns is None else rows.select(list(columns))
@@ -807,6 +811,8 @@ class Run:
             judge: of observations; None for others.
         """
         key, folder, listing = key_of(table), self._folder(table, judge), _listing_of(table)
+        if _is_list(table):
+            return self._listed_ids(table)[0]
         if listing is None:
             return IdSet.of_digests(self._each_part(folder, [key], lambda rows: digests(rows[key])))
         listed = self._listed_pairs(listing)
@@ -819,6 +825,21 @@ class Run:
             return found[chosen]
 
         return IdSet.of_digests(self._each_part(folder, [key, BOUND], lambda rows: counted(rows.unique())))
+
+    def _listed_ids(self, table: str) -> tuple[IdSet, int]:
+        """The ids of a list of images, and how many rows it has: more than ids where two workers did an image.
+
+        Parts never change: as long as the same ones count, they are not read again.
+        """
+        folder = self._folder(table, None)
+        paths = frozenset(self._part_paths(folder))
+        known = self._ids_of_lists.get(table)
+        if known is None or known[0] != paths:
+            hashes = self._each_part(folder, ["image_id"], lambda rows: digests(rows["image_id"]))
+            known = paths, IdSet.of_digests(hashes), sum(map(len, hashes))
+            if frozenset(self._part_paths(folder)) == paths:  # else they are of other parts
+                self._ids_of_lists[table] = known
+        return known[1], known[2]
 
     def _listed_pairs(self, table: str) -> IdSet:
         """Which image, by id and hash, each row of a list of images stands for."""
@@ -839,13 +860,12 @@ class Run:
         """
         import polars as pl
 
-        states = self._each_part(
-            self._folder(table, None), None, lambda rows: (rows.height, rows.filter(pl.col("state") != "ok"))
-        )
-        if sum(height for height, _ in states) != len(self.ids(table)):  # two workers did one: one of them counts
-            return self.read(table).filter(pl.col("state") != "ok")
-        rows = pl.concat([empty_table(table), *(part.select(list(schema(table))) for _, part in states)])
-        return rows.sort(key_of(table), maintain_order=True)
+        key, not_ok = key_of(table), pl.col("state") != "ok"
+        rows = self._rows(table, None, filters=[not_ok])
+        ids, n_rows = self._listed_ids(table)
+        if n_rows != len(ids):  # two workers did one: one of them counts, and it may be another
+            return self.read(table, keys=rows[key].unique().to_list()).filter(not_ok)
+        return rows.select(list(schema(table))).sort(key, maintain_order=True)
 
     def count_notes(self, text: str) -> tuple[int, int]:
         """How many images have notes that hold a text, and how many have a note at all.
@@ -902,8 +922,8 @@ class Run:
             ids = rows[key].unique()
             return ids.filter(~known.holds(ids)).to_list()
 
-        counting = self.ids(table, judge)
         found = {name for part in self._each_part(self._folder(table, judge), [key], foreign) for name in part}
+        counting = self.ids(table, judge) if found else IdSet()
         return sorted(name for name in found if name in counting)
 
     def images_since(self, seen: set[str]) -> dict[str, str | None]:
@@ -962,23 +982,22 @@ class Run:
                 break
         return pl.concat(found)
 
-    def _listed_images(self, table: str, *, paths: Sequence[str] | None = None) -> pl.DataFrame:
+    def _listed_images(
+        self, table: str, *, paths: Sequence[str] | None = None, keys: Sequence[str] | None = None
+    ) -> pl.DataFrame:
         """Id of each image, and the digits of its hash that observations name.
 
         Args:
             table: the list of images.
             paths: of the parts wanted; None for all.
+            keys: images that are wanted; None for all.
         """
-        import polars as pl
 
         digits = _digits("sha256")
         columns = ["image_id", "sha256"]
-        parts = self._each_part(
-            self._folder(table, None), columns, lambda part: part.select("image_id", digits), paths=paths
-        )
-        listed = pl.concat(parts) if parts else empty_table(table).select("image_id", digits)
-        if len(parts) > 1 and listed["image_id"].is_duplicated().any():  # written by two workers: one of them counts
-            rows = self._distinct(table, self._rows(table, None, LIST_COLUMNS, paths=paths), ["image_id"])
+        listed = self._rows(table, None, columns, paths=paths, keys=keys).select("image_id", digits)
+        if listed["image_id"].is_duplicated().any():  # written by two workers: one of them counts
+            rows = self._distinct(table, self._rows(table, None, LIST_COLUMNS, paths=paths, keys=keys), ["image_id"])
             listed = rows.select("image_id", digits)
         return listed
 
@@ -1073,7 +1092,8 @@ class Run:
         def sample(rows: pl.DataFrame) -> pl.Series:
             nonlocal n_seen
             offset, n_seen = -n_seen % step, n_seen + rows.height
-            return rows["image_id"].gather_every(step, offset)
+            # As a list: a selection would keep the texts of all rows in memory.
+            return pl.Series(rows["image_id"].gather_every(step, offset).to_list(), dtype=pl.String)
 
         sampled = self._each_part(images, ["image_id"], sample, begin=begin)
         bounds = pl.Series(dtype=pl.String)
@@ -1166,6 +1186,7 @@ class Run:
         *,
         paths: Sequence[str] | None = None,
         keys: Sequence[str] | None = None,
+        filters: Sequence[pl.Expr] = (),
     ) -> pl.DataFrame:
         """All rows of all parts, with the number of their part, and the image they speak of where a table has any.
 
@@ -1175,10 +1196,11 @@ class Run:
             columns: only these; None for all.
             paths: of the parts wanted, all of which must be there; None for those that count.
             keys: images (or texts) whose rows are wanted; None for all.
+            filters: which rows are wanted besides.
         """
         import polars as pl
 
-        wanted = [] if keys is None else [pl.col(key_of(table)).is_in(list(keys))]
+        wanted = [*filters, *([] if keys is None else [pl.col(key_of(table)).is_in(list(keys))])]
         folder = self._folder(table, judge)
         # Thousands of tables without rows would take more memory than those with some.
         parts = self._each_part(
@@ -1286,8 +1308,7 @@ class Run:
                 begin()
                 parts = []
                 for path, hashes in list(counting.items())[:most]:
-                    rows = self._parsed(self.path / path, self._part(path, hashes), columns)
-                    parts.append(take(rows.filter(*filters) if filters else rows))
+                    parts.append(take(self._parsed(self.path / path, self._part(path, hashes), columns, filters)))
                 return parts
             except FileNotFoundError as err:
                 # Gone since the ledger was read: another worker put parts together, and the ledger says so now.
@@ -1315,14 +1336,19 @@ class Run:
         except OSError as err:
             raise DamagedRun.of(self.path, self.path / path, f"it cannot be read: {err.strerror or err}") from err
 
-    def _parsed(self, file: Path, data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
-        """A table of the run out of the bytes of its file, with those of the columns that it has."""
+    def _parsed(
+        self, file: Path, data: bytes, columns: list[str] | None = None, filters: Sequence[pl.Expr] = ()
+    ) -> pl.DataFrame:
+        """A table of the run out of the bytes of its file, with those of the columns and rows that are wanted."""
         import polars as pl
 
         try:
             if columns is not None:
                 present = pl.read_parquet_schema(io.BytesIO(data))
                 columns = [name for name in columns if name in present]
+            if filters:  # rows that are not wanted are never in memory with all of their columns
+                rows = pl.scan_parquet(io.BytesIO(data)).filter(*filters)
+                return (rows if columns is None else rows.select(columns)).collect()
             return pl.read_parquet(io.BytesIO(data), columns=columns)
         except Exception as err:  # of many kinds, from files of earlier versions that nobody could check
             raise DamagedRun.of(self.path, file, f"it is no table: {err}") from err
@@ -1430,7 +1456,8 @@ class Run:
                     continue
                 raise
             rows = _not_superseded(table, self._distinct(table, rows, of_one), images)
-            rows = rows.filter(~pl.col(key).is_in(list(without))).drop(PART).sort(key, maintain_order=True)
+            rows = rows.filter(~pl.col(key).is_in(list(without))).drop(PART)
+            rows = rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
             if rows.height:
                 self._write_part(folder, rows, replaced=group, same_rows=same_rows)
             else:

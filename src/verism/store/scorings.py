@@ -165,7 +165,8 @@ class StoredScoring:
         """
         kept = {name: self._held(name) for name in FILES if name in self and name not in contents}
         new = {name: data for name, data in contents.items() if data is not None}
-        return replace(self, contents=kept | new, hashes={}, folder=None, **fields)
+        hashes = {name: self.hashes[name] for name in kept if self.hashes.get(name)}  # they stay what they are
+        return replace(self, contents=kept | new, hashes=hashes, folder=None, **fields)
 
 
 def current_scoring(run: Path) -> StoredScoring | None:

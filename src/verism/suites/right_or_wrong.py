@@ -3,27 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from verism.parquet import slices
 from verism.records import Estimand, EstimandPart, Prompt, Score
 from verism.specs import Pairing
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["RIGHT", "WRONG", "right_by_prompt", "right_or_wrong_estimands"]
+__all__ = ["RIGHT", "WRONG", "count_by", "right_by_prompt", "right_or_wrong_estimands"]
 
 RIGHT, WRONG = "right", "wrong"
 
 
-def right_by_prompt(verdicts: pl.DataFrame | pl.LazyFrame, *by: str) -> pl.DataFrame:
+def count_by(
+    verdicts: pl.DataFrame | pl.LazyFrame,
+    chosen: Callable[[pl.LazyFrame], pl.LazyFrame],
+    by: Sequence[str],
+    **counts: pl.Expr,
+) -> pl.DataFrame:
+    """Counts of verdicts by group, some hundred thousand verdicts at a time: a million images have many more.
+
+    Args:
+        verdicts: table ``verdicts``; a query of a file in the order of the file, without filters.
+        chosen: filters of rows, and columns made from the others of a row.
+        by: columns that tell groups apart.
+        **counts: by name, what is counted of a group, a whole number.
+
+    Returns:
+        Columns ``by`` and ``counts``, in no order.
+    """
+    import polars as pl
+
+    exact = [count.cast(pl.Int64).alias(name) for name, count in counts.items()]
+    parts = [chosen(rows).group_by(by).agg(exact).collect() for rows in slices(verdicts.lazy())]
+    return parts[0] if len(parts) == 1 else pl.concat(parts).group_by(by).agg(pl.col(*counts).sum())
+
+
+def right_by_prompt(verdicts: pl.DataFrame | pl.LazyFrame, *by: str, where: pl.Expr | None = None) -> pl.DataFrame:
     """How many images of each prompt are right, all that shares and their intervals depend on.
 
     Args:
         verdicts: table ``verdicts``, of rules that say 1 (right), 0 (wrong) or nothing.
         *by: columns that are told apart, such as ``protocol`` and ``rule``.
+        where: which verdicts are wanted; None for all.
 
     Returns:
         Columns ``by``, ``prompt_id``, ``right``, ``used`` (images with a value) and ``images``, sorted.
@@ -34,16 +60,14 @@ def right_by_prompt(verdicts: pl.DataFrame | pl.LazyFrame, *by: str) -> pl.DataF
     import polars as pl
 
     value = pl.col("value")
-    totals = (
-        verdicts.lazy()
-        .group_by(*by, "prompt_id")
-        .agg(
-            (value == 1).sum().cast(pl.Int64).alias("right"),
-            value.count().cast(pl.Int64).alias("used"),
-            pl.len().cast(pl.Int64).alias("images"),
-            (~value.is_in([0.0, 1.0])).sum().alias("others"),
-        )
-        .collect(engine="streaming")
+    totals = count_by(
+        verdicts,
+        lambda rows: rows if where is None else rows.filter(where),
+        [*by, "prompt_id"],
+        right=(value == 1).sum(),
+        used=value.count(),
+        images=pl.len(),
+        others=(~value.is_in([0.0, 1.0])).sum(),
     )
     if others := int(totals["others"].sum()):
         raise ValueError(f"values of verdicts must be 0 or 1; got {others} others")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from verism.records import FacetValue, Observed, Prompt, Score
 from verism.statistics.intervals import Interval, mean_of_independent, proportion_of_totals
 from verism.suites.geneval.vocabulary import TASKS
-from verism.suites.right_or_wrong import right_by_prompt
+from verism.suites.right_or_wrong import count_by, right_by_prompt
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,13 +33,12 @@ def geneval_scores(
         observed: the run.
         verdicts: table ``verdicts`` of the suite.
     """
-    import polars as pl
 
     prompts = observed.prompts
     tasks = [task for task in TASKS if any(p.facets["task"] == task for p in prompts.values())]
     scores: list[Score] = []
     for protocol in protocols:
-        made = _Protocol(suite, protocol, prompts, verdicts.lazy().filter(pl.col("protocol") == protocol))
+        made = _Protocol(suite, protocol, prompts, verdicts)
         by_task = [made.share("accuracy", {"task": task}) for task in tasks]
         bounds = [made.share("accuracy_if_unusable_wrong", {"task": task}) for task in tasks]
         scores += by_task
@@ -80,11 +79,15 @@ def _belongs(prompt: Prompt, group: Mapping[str, FacetValue]) -> bool:
 class _Protocol:
     """The verdicts of one protocol, and the numbers that are made of them."""
 
-    def __init__(self, suite: str, protocol: str, prompts: Mapping[str, Prompt], verdicts: pl.LazyFrame) -> None:
+    def __init__(
+        self, suite: str, protocol: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame | pl.LazyFrame
+    ) -> None:
+        import polars as pl
+
         self.suite, self.protocol, self.prompts = suite, protocol, prompts
         self.verdicts = verdicts
         self._rows: dict[str, list[_Counts]] = {}
-        for rule, *counts in right_by_prompt(verdicts, "rule").iter_rows():
+        for rule, *counts in right_by_prompt(verdicts, "rule", where=pl.col("protocol") == protocol).iter_rows():
             self._rows.setdefault(rule, []).append(_Counts(*counts))
 
     def _of(self, rule: str, group: Mapping[str, FacetValue]) -> list[_Counts]:
@@ -143,8 +146,13 @@ class _Protocol:
         asked = sorted({p.facets.get("count") for p in self.prompts.values()} - {None}, key=str)
         found: dict[str, Counter[int]] = {}
         if asked:
-            usable = self.verdicts.filter((pl.col("rule") == "accuracy") & pl.col("value").is_not_null())
-            counted = usable.group_by("prompt_id", "detail").agg(pl.len().alias("images")).collect(engine="streaming")
+            usable = (pl.col("rule") == "accuracy") & pl.col("value").is_not_null()
+            counted = count_by(
+                self.verdicts,
+                lambda rows: rows.filter(usable & (pl.col("protocol") == self.protocol)),
+                ["prompt_id", "detail"],
+                images=pl.len(),
+            )
             for prompt, detail, images in counted.iter_rows():
                 found.setdefault(prompt, Counter())[_found(detail)] += images
         for count in asked:

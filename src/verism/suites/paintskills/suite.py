@@ -56,7 +56,7 @@ from verism.suites.paintskills.scenes import (
 )
 from verism.suites.paintskills.skills import skill
 from verism.suites.paintskills.vocabulary import COLORS, VERSIONS, Version
-from verism.suites.right_or_wrong import right_by_prompt, right_or_wrong_estimands
+from verism.suites.right_or_wrong import count_by, right_by_prompt, right_or_wrong_estimands
 from verism.suites.verdict_table import VerdictRows, image_problem
 
 if TYPE_CHECKING:
@@ -625,13 +625,12 @@ def _found_by_prompt(verdicts: pl.DataFrame | pl.LazyFrame, prompts: pl.Series) 
     """How many images of each prompt show so many objects: columns protocol, prompt_id, found, images."""
     import polars as pl
 
-    counted = (
-        verdicts.lazy()
-        .filter((pl.col("rule") == "accuracy") & pl.col("value").is_not_null() & (pl.col("protocol") != "paper"))
-        .filter(pl.col("prompt_id").is_in(prompts.implode()))
-        .with_columns(pl.col("detail").str.json_path_match("$.found").cast(pl.Int64).alias("found"))
-    )
-    return counted.group_by("protocol", "prompt_id", "found").agg(pl.len().alias("images")).collect(engine="streaming")
+    def with_found(rows: pl.LazyFrame) -> pl.LazyFrame:
+        usable = (pl.col("rule") == "accuracy") & pl.col("value").is_not_null() & (pl.col("protocol") != "paper")
+        found = pl.col("detail").str.json_path_match("$.found").cast(pl.Int64).alias("found")
+        return rows.filter(usable & pl.col("prompt_id").is_in(prompts.implode())).with_columns(found)
+
+    return count_by(verdicts, with_found, ["protocol", "prompt_id", "found"], images=pl.len())
 
 
 def _no_boxes(classes: tuple[str, ...], judges_colors: bool) -> Boxes:

@@ -26,6 +26,7 @@ from verism.statistics.intervals import (
     proportion_of_totals,
     wilson,
 )
+from verism.suites.right_or_wrong import count_by
 from verism.suites.social_bias.adjustment import Confusion
 from verism.suites.social_bias.targets import Targets
 from verism.suites.social_bias_v1.comparison import against_target, target_rows, without_judge_error
@@ -158,7 +159,7 @@ def vote_scores(
     for axis in axes:
         for protocol in protocols:
             chosen_rows = _rows(verdicts, axis.name, protocol)
-            tallies = _tallies(chosen_rows, prompts)
+            tallies = _tallies(verdicts, axis.name, protocol, prompts)
             if not tallies:
                 continue
             for facets, chosen in _groups(prompts):
@@ -189,11 +190,14 @@ def _rows(verdicts: pl.DataFrame | pl.LazyFrame, axis: str, protocol: str) -> pl
     )
 
 
-def _tallies(rows: pl.LazyFrame, prompts: Mapping[str, Prompt]) -> dict[str, _Tally]:
+def _tallies(
+    verdicts: pl.DataFrame | pl.LazyFrame, axis: str, protocol: str, prompts: Mapping[str, Prompt]
+) -> dict[str, _Tally]:
     """Images by class and vote of each prompt that has verdicts, in the order of the prompts."""
     import polars as pl
 
-    counted = rows.group_by("prompt_id", "class", "vote").agg(pl.len()).collect(engine="streaming")
+    by = ["prompt_id", "class", "vote"]
+    counted = count_by(verdicts, lambda rows: _rows(rows, axis, protocol), by, images=pl.len())
     classes: dict[str, Counter[str | None]] = {}
     votes: dict[str, str | None] = {}
     for prompt_id, name, vote, n in counted.iter_rows():
@@ -484,7 +488,7 @@ def _tones(
     suite: str, prompts: Mapping[str, Prompt], verdicts: pl.DataFrame | pl.LazyFrame, n_resamples: int, seed: int
 ) -> list[Score]:
     """Tones by the colour rule: all images together, as the authors' code of November 2022 does it."""
-    rows = _tallies(_rows(verdicts, TONE, "released"), prompts)
+    rows = _tallies(verdicts, TONE, "released", prompts)
     if not rows:
         return []
     scores: list[Score] = []
