@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from verism.errors import VerismError
 from verism.generators.scripted import one_hot
@@ -223,6 +224,47 @@ class ColourWords(ColourFeatures):
             vector = np.mean(known, axis=0) if known else np.array(list(letters)) / 255
             rows.append({"text": text, "judge": self.name, "vector": vector.tolist()})
         return frame("text_embeddings", rows)
+
+
+class Guesser:
+    """Replies and probabilities of first tokens out of a hash of image and question.
+
+    Args:
+        silent: share of the questions without a reply.
+        unreadable: share of those with one that cannot be read.
+    """
+
+    role = "vqa"
+    name = "guesser-1"
+
+    def __init__(self, *, silent: float = 0.125, unreadable: float = 0.125) -> None:
+        self.silent, self.unreadable = silent, unreadable
+
+    def check(self, need: Any) -> None:
+        pass
+
+    def observe(self, images: Sequence[Any], need: Any) -> Any:
+        answers, tokens = [], []
+        for image in images:
+            for question in need.questions[image.prompt_id]:
+                about = {"image_id": image.image_id, "judge": self.name, "question": question.text}
+                rng = np.random.default_rng([*image.image_id.encode(), *question.text.encode()])
+                words = question.choices or ("yes", "Yes", "no", "1", "0", "2")
+                reply, place = words[rng.integers(len(words))], rng.random()
+                read = place >= self.silent + self.unreadable
+                answer = reply if read else "what?" if place >= self.silent else None
+                value = reply.lower() if read else None
+                answers.append(about | {"answer": answer, "value": value, "probability": rng.random()})
+                for number, string in enumerate(question.strings):
+                    tokens.append(about | {"string": string, "token": number, "probability": rng.random() / 50})
+        tables = {"answers": frame("answers", answers)}
+        return tables | ({"token_probabilities": frame("token_probabilities", tokens)} if need.beside else {})
+
+
+def noise(prompt: str, seed: int) -> npt.NDArray[np.uint8]:
+    """An image, one of seven black."""
+    del prompt
+    return np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8) * (seed % 7 > 0)
 
 
 def colour_features(argument: str, options: Mapping[str, str], context: Any) -> ColourFeatures:  # noqa: ARG001

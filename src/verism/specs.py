@@ -95,7 +95,8 @@ class MetricSpec:
             then stand beside its title. Where no metric of a suite says so, other real images touch all of them.
         counts_real: whether the ``n_used`` of its scores counts real images, not generated ones.
         coverage: metric that gives, for the same group, the share of the questions that were answered: an image of
-            which some are is used, so that numbers of images do not show it. Empty where they do.
+            which some are is used, so that numbers of images do not show it. Empty where they do. Runs whose shares
+            differ cannot be compared by it.
         depends_on_n: whether its expected value depends on how many images it is made from, so that runs of other
             sizes cannot be compared by it.
         n_enough: number of images from which on the size no longer matters; 0: it always does.

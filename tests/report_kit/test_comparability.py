@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,8 @@ from verism.imaging import encode_png
 from verism.manifest import RunSettings, Scoring
 from verism.records import Prompt, frame
 from verism.report_kit import tables
-from verism.report_kit.comparability import Comparability
-from verism.specs import MetricSpec, Presentation, RuleScope, Scale, SuiteInfo
+from verism.report_kit.comparability import Comparability, Reason, check_comparable
+from verism.specs import MetricSpec, Pairing, Presentation, RuleScope, Scale, SuiteInfo
 from verism.store import Run
 from verism.suites.catalogue import presentation_of
 
@@ -178,6 +179,119 @@ def test_a_run_is_comparable_with_itself(tmp_path):
 
 def test_what_a_comparison_has_to_know_survives_being_stored():
     assert Presentation.of_record(json.loads(json.dumps(MADE.record()))) == MADE
+
+
+# ---------------------------------------------------------------------------------------------------- usable answers
+ASKED = Presentation(
+    info=INFO,
+    metrics=(
+        metric("right", judges=("vqa",), coverage="answered", compare="paired"),
+        metric("seen", judges=("features",), compare="paired"),
+        metric("mean_seen", judges=("features",), compare="paired"),
+        metric("seen_if_missing_wrong", compare="never"),
+        metric("answered", compare="never"),
+        metric("spread", depends_on_n=True),
+    ),
+    pairings=(Pairing(rule="seen", metric="seen", facet="kind", mean="mean_seen"),),
+)
+
+
+def answered(path: Path, *scores) -> Run:
+    """A run whose judge left something unanswered."""
+    run = make(path)
+    run.write_scores([replace(each, suite="made") for each in scores])
+    run.write_presentation(ASKED)
+    return run
+
+
+def of(name: str, n_used: int, n_unusable: int = 0, **more):
+    return score(name, 0.5, 0.4, 0.6, n_used=n_used, n_unusable=n_unusable, **more)
+
+
+def texts(check: Comparability, name: str, **group: str) -> list[str]:
+    return [reason.text for reason in check.touching(name, "revised", group)]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "found"),
+    [
+        pytest.param((100, 0), (100, 0), False, id="all of both"),
+        pytest.param((50, 50), (50, 50), False, id="half of both"),
+        pytest.param((100, 0), (95, 5), False, id="as many as are tolerated"),
+        pytest.param((100, 0), (94, 6), True, id="more than that"),
+        # 45 of 48 have a standard error of sqrt(45/48 * 3/48 * 2/24) = 0.070 for two of 24: 1.96 of them are 0.137.
+        pytest.param((24, 0), (21, 3), False, id="as many as chance leaves"),
+        # 44 of 48: sqrt(44/48 * 4/48 * 2/24) = 0.080, of which 1.96 are 0.156; the shares are 0.167 apart.
+        pytest.param((24, 0), (20, 4), True, id="more than chance leaves"),
+        pytest.param((12, 0), (11, 1), False, id="a single image, though it is 8 %"),
+        pytest.param((12, 0), (0, 12), True, id="nothing in one"),
+        pytest.param((12, 0), (0, 0), False, id="not counted"),
+    ],
+)
+def test_other_shares_of_usable_images_are_a_reason(tmp_path, a, b, found):
+    runs = answered(tmp_path / "a", of("seen", *a)), answered(tmp_path / "b", of("seen", *b))
+    text = f"usable answers: {a[0]} of {sum(a)} in A, {b[0]} of {sum(b)} in B"
+    assert texts(Comparability(*runs, (ASKED, ASKED)), "seen") == [text] * found
+    text = f"usable answers: {b[0]} of {sum(b)} in A, {a[0]} of {sum(a)} in B"
+    assert texts(Comparability(*runs[::-1], (ASKED, ASKED)), "seen") == [text] * found
+
+
+def test_other_shares_of_answered_questions_are_a_reason_though_every_image_is_used(tmp_path):
+    a = answered(tmp_path / "a", of("right", 24), replace(of("answered", 72), value=1.0))
+    b = answered(tmp_path / "b", of("right", 24), replace(of("answered", 29, 43), value=0.4014))
+    check = Comparability(a, b, (ASKED, ASKED))
+    expected = ["questions answered: 100.0 % in A, 40.1 % in B"]
+    assert texts(check, "right") == expected
+    assert texts(check, "right", kind="dog") == expected  # no number of its own: that of the run stands for it
+    assert texts(check, "answered") == []  # what was answered is what it says
+
+
+def test_questions_of_a_group_count_where_only_those_of_the_run_are_known(tmp_path):
+    groups = [of("right", 12, group=group) for group in ((), {"kind": "dog"})]
+    a, b = (
+        answered(tmp_path / name, *groups, replace(of("answered", 480), value=value))
+        for name, value in (("a", 0.97), ("b", 0.9))
+    )
+    check = Comparability(a, b, (ASKED, ASKED))
+    expected = ["questions answered: 97.0 % in A, 90.0 % in B"]
+    assert texts(check, "right", kind="dog") == texts(check, "right") == expected
+
+
+def test_runs_of_before_that_count_no_questions_are_held_by_their_images(tmp_path):
+    a = answered(tmp_path / "a", of("right", 24))
+    b = answered(tmp_path / "b", of("right", 24), replace(of("answered", 29, 43), value=0.4))
+    assert texts(Comparability(a, b, (ASKED, ASKED)), "right") == []
+
+
+def test_a_group_is_held_by_its_own_share_and_named_where_the_runs_are_alike(tmp_path):
+    def run(name: str, *, dog: int, cat: int) -> Run:
+        groups = [of("seen", n, 20 - n, group={"kind": kind}) for kind, n in (("dog", dog), ("cat", cat))]
+        return answered(tmp_path / name, of("mean_seen", dog + cat, 40 - dog - cat), *groups)
+
+    same_in_all = Comparability(run("a", dog=20, cat=14), run("b", dog=14, cat=20), (ASKED, ASKED))
+    assert texts(same_in_all, "mean_seen") == []
+    assert texts(same_in_all, "seen", kind="dog") == ["usable answers of dog: 20 of 20 in A, 14 of 20 in B"]
+    assert texts(same_in_all, "seen", kind="cat") == ["usable answers of cat: 14 of 20 in A, 20 of 20 in B"]
+    only_dogs = Comparability(run("c", dog=20, cat=20), run("d", dog=10, cat=20), (ASKED, ASKED))
+    whole = ["usable answers: 40 of 40 in A, 30 of 40 in B"]
+    assert texts(only_dogs, "mean_seen") == texts(only_dogs, "seen", kind="dog") == whole
+    assert texts(only_dogs, "seen", kind="cat") == []
+
+
+def test_bounds_and_numbers_that_never_are_compared_are_not_touched_and_sizes_are_named_once(tmp_path):
+    a = answered(tmp_path / "a", of("seen_if_missing_wrong", 20), of("spread", 20))
+    b = answered(tmp_path / "b", of("seen_if_missing_wrong", 10, 10), of("spread", 10, 10))
+    check = Comparability(a, b, (ASKED, ASKED))
+    assert texts(check, "seen_if_missing_wrong") == []
+    assert texts(check, "spread") == ["number of images: 20 in A, 10 in B"]
+
+
+def test_a_refusal_counts_what_it_does_not_list():
+    texts = [f"usable answers of {n}: 9 of 9 in A, 5 of 9 in B" for n in range(11)]
+    reasons = [("seen", Reason(kind="usable answers", text=text, metrics=("seen",))) for text in texts]
+    with pytest.raises(UsageError, match=r"of 7: 9 of 9(?s:.)*\n  usable answers: 3 more\nMake them alike") as refused:
+        check_comparable(reasons, "x", "y")
+    assert "of 8:" not in str(refused.value)
 
 
 # ----------------------------------------------------------------------------------------------------- from end to end

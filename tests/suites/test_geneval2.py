@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from block_scoring import assert_equal_in_blocks
+from fakes import Guesser
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -13,8 +15,6 @@ from tiny_vision_language import qwen2_vl
 
 from verism import api
 from verism.errors import UsageError
-from verism.records import frame
-from verism.store import blocks as store_blocks
 from verism.suites.geneval2.questions import STRUCTURE, read_asked, strings_of, structure_problem
 from verism.suites.geneval2.soft_tifa import arithmetic_mean, geometric_mean, released_probability
 from verism.suites.geneval2.suite import GenEval2
@@ -225,28 +225,6 @@ def test_missing_image_is_counted(tmp_path, images):
     assert math.isnan(score.value)
 
 
-class Guesser:
-    """Replies and probabilities of first tokens out of a hash of image and question; one question has no reply."""
-
-    role = "vqa"
-    name = "guesser-1"
-
-    def check(self, need):
-        pass
-
-    def observe(self, images, need):
-        answers, tokens = [], []
-        for image in images:
-            for question in need.questions[image.prompt_id]:
-                about = {"image_id": image.image_id, "judge": self.name, "question": question.text}
-                rng = np.random.default_rng([*image.image_id.encode(), *question.text.encode()])
-                reply = rng.choice(question.choices or ["yes", "no"]) if rng.random() < 0.9 else None
-                answers.append(about | {"answer": reply, "value": reply})
-                for number, string in enumerate(question.strings):
-                    tokens.append(about | {"string": string, "token": number, "probability": rng.random() / 50})
-        return {"answers": frame("answers", answers), "token_probabilities": frame("token_probabilities", tokens)}
-
-
 def test_scores_in_blocks_of_any_size_are_equal(tmp_path, monkeypatch):
     numbers = range(6)
     records = [{**r, "prompt": f"{r['prompt']} {number}"} for r in OWN for number in numbers]
@@ -256,13 +234,8 @@ def test_scores_in_blocks_of_any_size_are_equal(tmp_path, monkeypatch):
         return rng.integers(0, 256, (8, 8, 3), dtype=np.uint8) if "3" not in prompt else np.zeros((8, 8, 3), np.uint8)
 
     run = api.evaluate(
-        "geneval2", model=paint, prompts_file=written(tmp_path, records), own=True, vqascore=True, vqa=Guesser(),
-        out=tmp_path / "run",
+        "geneval2", model=paint, prompts_file=written(tmp_path, records), own=True, vqascore=True,
+        vqa=Guesser(silent=0.1, unreadable=0.0), out=tmp_path / "run",
     )  # fmt: skip
-    scores, verdicts = (tmp_path / "run/scores.json").read_bytes(), run.verdicts()
     assert scores_of(run)["answer_mass", "revised"].n_used == 40  # of 5 + 3 questions
-    for size in (7, 1):
-        monkeypatch.setattr(store_blocks, "BLOCK", size)
-        api.score(run)
-        assert (tmp_path / "run/scores.json").read_bytes() == scores
-        assert run.verdicts().equals(verdicts)
+    assert_equal_in_blocks(run, monkeypatch, sizes=(7, 1))

@@ -4,67 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from block_scoring import assert_equal_in_blocks
+from fakes import Guesser, noise
 
 from verism import api
 from verism.records import frame
 from verism.statistics.intervals import ClusterSums, clustered_average
-from verism.store import blocks as store_blocks
 from verism.suites.catalogue import stored_suite
 from verism.suites.text_rendering.suite import TextRendering
-
-SIZES = (5, 1)
-
-
-class Guesser:
-    """Replies and probabilities out of a hash of image and question; some have no reply, some cannot be read."""
-
-    role = "vqa"
-    name = "guesser-1"
-
-    def check(self, need):
-        pass
-
-    def observe(self, images, need):
-        answers, tokens = [], []
-        for image in images:
-            for question in need.questions[image.prompt_id]:
-                about = {"image_id": image.image_id, "judge": self.name, "question": question.text}
-                rng = np.random.default_rng([*image.image_id.encode(), *question.text.encode()])
-                words = [*(question.choices or ("yes", "Yes", "no", "1", "0", "2")), "what?", None]
-                reply = words[rng.integers(len(words))]
-                value = None if reply in (None, "what?") else reply.lower()
-                answers.append(about | {"answer": reply, "value": value, "probability": rng.random()})
-                for number, string in enumerate(question.strings):
-                    tokens.append(about | {"string": string, "token": number, "probability": rng.random() / 50})
-        tables = {"answers": frame("answers", answers)}
-        return tables | ({"token_probabilities": frame("token_probabilities", tokens)} if need.beside else {})
-
-
-def noise(prompt, seed):
-    """An image, one of seven black."""
-    del prompt
-    return np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8) * (seed % 7 > 0)
-
-
-def outcome(run, **rules):
-    api.score(run, rules=rules)
-    scored = api.open_run(run.path)
-    return (run.path / "scores.json").read_bytes(), scored.verdicts(), scored.manifest.scoring.remarks
-
-
-def assert_equal_in_blocks(run, monkeypatch, **rules):
-    """Score a run as one block, and in blocks of several sizes."""
-    scores, verdicts, remarks = outcome(run, **rules)
-    assert len(run.keys("images")) > max(SIZES)
-    for size in SIZES:
-        with monkeypatch.context() as patched:
-            patched.setattr(store_blocks, "BLOCK", size)
-            again = outcome(run, **rules)
-        assert again[0] == scores
-        assert again[1].equals(verdicts)
-        assert again[2] == remarks
-    return scores
-
 
 QUESTIONS = ("tifa", "dsg", "dpg_bench", "oneig_alignment", "unigenbench", "genai_bench", "wise")
 

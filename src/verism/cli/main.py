@@ -653,7 +653,7 @@ def compare(run_a: Path, run_b: Path, as_json: bool, **options: Any) -> None:
     """Test whether run B differs from run A: B minus A, paired by prompt where images are decided one by one.
 
     Runs that are not comparable (another judge, threshold, rule, reference, number of images where the metric depends
-    on it, other prompts, size or seed) are refused with the reasons; exit code 2.
+    on it, other prompts, size or seed, another share of usable answers) are refused with the reasons; exit code 2.
 
     \b
     verism compare runs/step-1000 runs/step-2000

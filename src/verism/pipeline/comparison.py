@@ -69,6 +69,9 @@ class Difference:
         reasons: why the two values should not be compared; empty for those that may be. Other rows than these are only
             made on demand (``anyway``).
         label: what the metric is called; where real images matter, with the features and both numbers of images.
+        left_out_a: what the score of run A leaves out, in words: unanswered questions, unusable images; empty for
+            nothing, and for a row that no score is of.
+        left_out_b: the same of run B.
     """
 
     metric: str
@@ -89,6 +92,8 @@ class Difference:
     adjusted: str = ""
     reasons: tuple[str, ...] = ()
     label: str = ""
+    left_out_a: str = ""
+    left_out_b: str = ""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
@@ -269,7 +274,16 @@ def compare_runs(
         reasons = comparability.touching(metric, row.protocol, row.group)
         found += [(row.metric, reason) for reason in reasons]
         label = evidence.label_of(metric, row.protocol, row.group) + over + facet
-        rows.append(replace(row, reasons=tuple(dict.fromkeys(reason.text for reason in reasons)), label=label))
+        left_out = [evidence.left_out(n, metric, row.protocol, row.group) for n in (0, 1)]
+        rows.append(
+            replace(
+                row,
+                reasons=tuple(dict.fromkeys(reason.text for reason in reasons)),
+                label=label,
+                left_out_a=left_out[0],
+                left_out_b=left_out[1],
+            )
+        )
     if not anyway:
         check_comparable(found, str(a.path), str(b.path))
     return rows

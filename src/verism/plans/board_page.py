@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from verism._version import __version__
 from verism.plans.board import ALPHA, Board, Cell, Column
-from verism.plans.board_text import PARTIAL, PARTIAL_MEANING, adjusted_words, cell_words
+from verism.plans.board_text import PARTIAL_MEANING, adjusted_words, cell_words
+from verism.report_kit.coverage import PARTIAL
 from verism.report_kit.figures import environment
 from verism.report_kit.page import json_in_script
 

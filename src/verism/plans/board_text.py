@@ -8,12 +8,12 @@ import re
 from verism.plans.board import Board, Cell, Column
 from verism.report_kit import words
 from verism.report_kit.adjustments import adjusted_by
+from verism.report_kit.coverage import PARTIAL
 from verism.report_kit.tables import latex
 from verism.statistics.intervals import Interval
 
-__all__ = ["PARTIAL", "PARTIAL_MEANING", "latex_board", "markdown_board"]
+__all__ = ["PARTIAL_MEANING", "latex_board", "markdown_board"]
 
-PARTIAL = "†"  # behind a number that leaves out some of what was asked for
 PARTIAL_MEANING = "the number leaves out some of the images or questions asked for, as its cell says."
 
 

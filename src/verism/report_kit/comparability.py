@@ -1,20 +1,25 @@
 """Whether the numbers of two runs may be held against each other: the one check behind comparisons, tables and pages.
 
 What matters for which number is said by the suite, as data (``Presentation``): the judges that a metric is made from,
-whether it compares with real images, whether it depends on the number of images, and which metrics a rule changes.
+whether it compares with real images, whether it depends on the number of images, which metrics a rule changes, and
+which score counts the questions that were answered.
 What a run of an earlier version does not record is unknown, and an unknown is no difference.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, TypeVar
 
 from verism.errors import UsageError
 from verism.records import FacetValue, Score, option_of, roles
+from verism.report_kit.coverage import floored
 from verism.specs import MetricSpec, Presentation
 from verism.store import Run
 from verism.systems import quoted
@@ -24,6 +29,10 @@ __all__ = ["Comparability", "Reason", "SetSizes", "check_comparable", "set_sizes
 Group = frozenset[tuple[str, FacetValue]]
 Value = TypeVar("Value")
 LISTED = 4  # metrics that a reason names before it counts them
+MOST_OF_A_KIND = 8  # reasons of one kind that a refusal lists before it counts them
+ANSWERED_TOLERANCE = 0.05  # difference of two shares of usable answers up to which numbers are compared
+CHANCE = NormalDist().inv_cdf(0.975)  # standard errors of such a difference that few equal shares are apart
+EPSILON = 1e-9  # of a share that is rounded
 SHOWN = 60  # letters of a rule's value
 
 
@@ -32,8 +41,8 @@ class Reason:
     """One reason why numbers of two runs may not be compared.
 
     Attributes:
-        kind: ``suite``, ``judge``, ``rule``, ``real images``, ``prompts``, ``seed``, ``image size``, ``setting`` or
-            ``number of images``.
+        kind: ``suite``, ``judge``, ``rule``, ``real images``, ``prompts``, ``seed``, ``image size``, ``setting``,
+            ``number of images`` or ``usable answers``.
         text: the difference, in words.
         remedy: what makes the runs comparable, as a command where there is one; empty if nothing does.
         metrics: names of the metrics that it touches; None for all.
@@ -115,7 +124,8 @@ class Comparability:
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
-        """The reasons that concern whole runs. Numbers of images are checked score by score, in ``touching``."""
+        """The reasons that concern whole runs. Numbers of images and answers are checked score by score, in
+        ``touching``."""
         if self._same_run:
             return ()
         if self.a.suite_name != self.b.suite_name:  # then everything else differs, too
@@ -142,7 +152,8 @@ class Comparability:
         if self._same_run:
             return ()
         found = [reason for reason in self.reasons if reason.touches(metric, protocol)]
-        return (*found, *self._numbers_of_images(metric, protocol, group))
+        sizes = self._numbers_of_images(metric, protocol, group)
+        return (*found, *sizes, *([] if sizes else self._usable_answers(metric, protocol, group)))
 
     # -------------------------------------------------------------------------------------------------- single checks
     def _difference(self, what: str, a: str, b: str) -> str:
@@ -304,6 +315,67 @@ class Comparability:
             return SetSizes()
         return SetSizes(real=score.n_used) if spec.counts_real else SetSizes(generated=score.n_used)
 
+    def _usable_answers(self, metric: str, protocol: str, group: Mapping[str, FacetValue]) -> list[Reason]:
+        """Another share of what was asked was answered: the numbers are then of other items.
+
+        Missing answers are seldom those of average items, and the most that they can do to a difference grows with the
+        difference of the shares. A metric that is never compared (a bound that counts missing answers, the share of
+        answers itself) is not touched.
+        """
+        spec = next((p.metric(metric) for p in self.presentations if p.metric(metric) is not None), None)
+        if spec is not None and (spec.compare == "never" or spec.finds_group):
+            return []
+        own = self._answered_apart(metric, spec, protocol, frozenset(group.items()))
+        if own is None:
+            return []
+        whole = self._answered_apart(metric, spec, protocol, frozenset())
+        what, a, b = whole or own  # where the runs as a whole differ, one sentence serves all their groups
+        where = f" of {', '.join(map(str, group.values()))}" if group and whole is None else ""
+        return [
+            Reason(
+                kind="usable answers",
+                text=self._difference(what + where, a, b),
+                remedy="complete both runs, or use a judge that answers as much of both",
+                metrics=(metric,),
+            )
+        ]
+
+    def _answered_apart(
+        self, metric: str, spec: MetricSpec | None, protocol: str, group: Group
+    ) -> tuple[str, str, str] | None:
+        """Of which items which part was answered in A and in B, in words; None if it is as much, or unknown."""
+        a, b = (self._score_of(n, metric, protocol, group) for n in (0, 1))
+        if a is None or b is None:
+            return None
+        asked = [self._questions(n, spec, protocol, group) for n in (0, 1)]
+        if asked[0] is not None and asked[1] is not None:
+            numbers = asked[0].n_used or _total(a), asked[1].n_used or _total(b)  # a share is over all that it counts
+            if not all(numbers) or not _apart((asked[0].value, asked[1].value), numbers):
+                return None
+            return "questions answered", f"{floored(asked[0].value)} %", f"{floored(asked[1].value)} %"
+        totals = [_total(a), _total(b)]
+        if not all(totals) or not _apart((a.n_used / totals[0], b.n_used / totals[1]), totals):
+            return None
+        return "usable answers", f"{a.n_used:,} of {totals[0]:,}", f"{b.n_used:,} of {totals[1]:,}"
+
+    def _score_of(self, run: int, metric: str, protocol: str, group: Group) -> Score | None:
+        """The score of a group; else that of all images, by its own name or that of the mean over its groups."""
+        pairings = self.presentations[run].pairings
+        wanted = [
+            (metric, group),
+            (metric, frozenset()),
+            *((p.mean, frozenset()) for p in pairings if p.metric == metric),
+        ]
+        found = (self._scores[run].get((name, protocol, of_group)) for name, of_group in wanted)
+        return next((score for score in found if score is not None), None)
+
+    def _questions(self, run: int, spec: MetricSpec | None, protocol: str, group: Group) -> Score | None:
+        """The score that gives the share of the questions behind a number that were answered; None if none does."""
+        if spec is None or not spec.coverage:
+            return None
+        score = self._score_of(run, spec.coverage, protocol, group)
+        return None if score is None or math.isnan(score.value) else score
+
 
 def _nearest(values: Mapping[Group, Value], group: Group) -> Value | None:
     """The value of a group; else that of the widest group within it, or that of all images."""
@@ -322,19 +394,24 @@ def check_comparable(found: Sequence[tuple[str, Reason]], a: str, b: str) -> Non
         b: name of the second run.
 
     Raises:
-        UsageError: there is a reason; every one is listed, with what to do about it.
+        UsageError: there is a reason; each is listed with what to do about it, of many of one kind the first ones.
     """
     if not found:
         return
-    touched: dict[tuple[str, str, str, bool], list[str]] = {}
+    touched: dict[tuple[str, str, str, str, bool], list[str]] = {}
     for metric, reason in found:
-        key = (reason.text, reason.remedy, reason.protocol, reason.metrics is None)
+        key = (reason.kind, reason.text, reason.remedy, reason.protocol, reason.metrics is None)
         touched.setdefault(key, []).append(metric)
-    lines = []
-    for (text, remedy, protocol, everything), metrics in touched.items():
+    lines: list[str] = []
+    of_kind: Counter[str] = Counter()
+    for (kind, text, remedy, protocol, everything), metrics in touched.items():
+        of_kind[kind] += 1
+        if of_kind[kind] > MOST_OF_A_KIND:
+            continue
         listed = "" if everything else _listed(list(dict.fromkeys(metrics)))
         scope = "; ".join(filter(None, (listed, f"protocol {protocol}" if protocol else "")))
         lines.append(f"  {text}{f' ({scope})' if scope else ''}{f' -> {remedy}' if remedy else ''}")
+    lines += [f"  {kind}: {n - MOST_OF_A_KIND:,} more" for kind, n in of_kind.items() if n > MOST_OF_A_KIND]
     raise UsageError(
         f"{a} (A) and {b} (B) are not comparable:\n"
         + "\n".join(lines)
@@ -378,6 +455,18 @@ def _image_size(run: Run) -> tuple[int, int] | None:
     found = run.take_images(["state", "width", "height"], sizes)
     known = pl.concat(found).unique() if found else pl.DataFrame()
     return (int(known["width"][0]), int(known["height"][0])) if known.height == 1 else None
+
+
+def _total(score: Score) -> int:
+    return score.n_used + score.n_unusable
+
+
+def _apart(shares: tuple[float, float], totals: Sequence[int]) -> bool:
+    """Whether two shares differ by more than is tolerated, and by more than chance leaves between equal ones."""
+    low, high = sorted(shares)
+    pooled = sum(share * n for share, n in zip(shares, totals, strict=True)) / sum(totals)
+    by_chance = CHANCE * math.sqrt(max(0.0, pooled * (1 - pooled)) * sum(1 / n for n in totals))
+    return high - low > max(ANSWERED_TOLERANCE, by_chance) + EPSILON
 
 
 def _differ(a: int | None, b: int | None, spec: MetricSpec) -> bool:

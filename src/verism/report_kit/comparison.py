@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from verism.report_kit.adjustments import adjusted_by
+from verism.report_kit.coverage import PARTIAL
 from verism.report_kit.words import number
 
 __all__ = ["comparison_table"]
 
+LISTED = 8  # rows whose left-out parts are listed below a table
 PAIRED_NOTE = (
     "Over images judged in both runs. The interval leaves 0 out exactly where p < 0.05; "
     "* p (Holm) < 0.05 within its protocol, of a mean p < 0.05."
@@ -23,7 +25,8 @@ INDEPENDENT_NOTE = (
 def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) -> str:
     """Rows of ``Difference.record()`` as aligned text; shares in points, stars where Holm's p is below 0.05.
 
-    A number in brackets behind a difference is that of the reason, listed below, why it should not be made.
+    A number in brackets behind a difference is that of the reason, listed below, why it should not be made. A dagger
+    marks a value that leaves out what was not answered.
 
     Args:
         records: the rows.
@@ -53,8 +56,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
             r["protocol"],
             *([_measure(r) + adjusted_by(r["adjusted"])] if named else []),
             ", ".join(f"{v}" for v in r["group"].values()) or ("all" if named else r["metric"].replace("_", " ")),
-            _value(r["value_a"], r["unit"]),
-            _value(r["value_b"], r["unit"]),
+            *(_value(r[f"value_{run}"], r["unit"]) + PARTIAL * bool(r[f"left_out_{run}"]) for run in "ab"),
             _change(r["difference"], r["unit"]) + (" *" if r["p_holm"] is not None and r["p_holm"] < 0.05 else "  "),
             *([" ".join(f"[{reasons.index(text) + 1}]" for text in r["reasons"])] if reasons else []),
             f"{_change(r['ci_low'], r['unit'])} to {_change(r['ci_high'], r['unit'])}",
@@ -72,8 +74,22 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
         lines.append("  ".join(cells).rstrip())
     if reasons:
         lines += ["", "Not comparable, as these differ:", *(f"[{n}] {text}" for n, text in enumerate(reasons, 1))]
+    lines += _left_out(records)
     lines += ["", PAIRED_NOTE if paired else INDEPENDENT_NOTE]
     return "\n".join(lines)
+
+
+def _left_out(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the marked values leave out, by row."""
+    partial = [r for r in records if r["left_out_a"] or r["left_out_b"]]
+    if not partial:
+        return []
+    lines = ["", f"{PARTIAL} Without unanswered questions and images that have no usable answer, in A and in B:"]
+    for r in partial[:LISTED]:
+        of = ", ".join([r["protocol"], _measure(r), *(f"{v}" for v in r["group"].values())])
+        lines.append(f"  {of}: {r['left_out_a'] or 'nothing'} | {r['left_out_b'] or 'nothing'}")
+    more = len(partial) - LISTED
+    return [*lines, f"  and {more:,} more rows: --json has them"] if more > 0 else lines
 
 
 def _measure(record: Mapping[str, Any]) -> str:

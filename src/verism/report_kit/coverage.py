@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from verism.records import Score
 from verism.specs import MetricSpec
 
-__all__ = ["Coverage", "coverage_of"]
+__all__ = ["PARTIAL", "Coverage", "coverage_of", "floored"]
+
+PARTIAL = "†"  # behind a number that leaves out some of what was asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +51,16 @@ def coverage_of(score: Score, scores: Iterable[Score], spec: MetricSpec | None) 
         if (other.metric, other.protocol, other.adjusted) != (spec.coverage, score.protocol, ""):
             continue
         if dict(other.group) == dict(score.group) and not math.isnan(other.value):
-            words = f"questions answered: {_floored(other.value)} %" if other.value < 1 else ""
+            words = f"questions answered: {floored(other.value)} %" if other.value < 1 else ""
             # The images without any answer are among what was not answered.
             return Coverage(share=other.value, answered=words, unusable=unusable)
     return Coverage(share=share, unusable=unusable)
 
 
-def _floored(share: float) -> str:
-    """A share below 1 in per cent; one that is nearly 1 does not become 100.0."""
+def floored(share: float) -> str:
+    """A share in per cent; one that is nearly 1 does not become 100.0.
+
+    Args:
+        share: 0 to 1.
+    """
     return f"{math.floor(round(1000 * share, 6)) / 10:.1f}"

@@ -543,6 +543,23 @@ class Evidence:
             return ""
         return coverage_of(score, self.every[run], self.vocabulary.spec(score.metric)).answered
 
+    def left_out(self, run: int, metric: str, protocol: str, group: Mapping[str, FacetValue]) -> str:
+        """What a score as judged leaves out, in words; empty for nothing, and where there is no such score.
+
+        Args:
+            run: number of the run.
+            metric: name of the metric.
+            protocol: name of the protocol.
+            group: facet values that the score is restricted to.
+        """
+        lookup = self.lookups[run]
+        score = lookup.find(metric, protocol, group)
+        if score is None:
+            return ""
+        spec = self.vocabulary.spec(metric)
+        answers = lookup.of(spec.coverage, *group) if spec is not None and spec.coverage else []
+        return coverage_of(score, answers, spec).left_out
+
     def cell(self, score: Score | None) -> str:
         """Value, interval and counts in words, with real minus signs."""
         return words.minus(words.cell(score, "" if score is None else self.vocabulary.found_group(score)))
