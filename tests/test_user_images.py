@@ -67,6 +67,21 @@ def test_read_image_table_every_name_of_a_path_column(tmp_path: Path, column: st
     assert (first.path_column, first.index, first.value("text", "prompt")) == (column, None, "a cat")
 
 
+@pytest.mark.parametrize(
+    "text", ["Path,Prompt\n0.png,a cat\n", "path;prompt\n0.png;a cat\n", "PATH\tprompt\n0.png\ta cat\n"]
+)
+def test_read_image_table_of_a_spreadsheet(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    (row,) = read_image_table(tmp_path / "a.csv", "prompt")
+    assert (row.path, row.value("prompt")) == (tmp_path / "0.png", "a cat")
+
+
+def test_read_image_table_keeps_columns_whose_names_are_there_twice(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Path,path,Region\nx,y.png,Africa\n")
+    (row,) = read_image_table(tmp_path / "a.csv", "prompt")
+    assert (row.path, dict(row.values)) == (tmp_path / "y.png", {"Path": "x", "path": "y.png", "Region": "Africa"})
+
+
 def test_read_image_table_index_of_text_or_number(tmp_path: Path) -> None:
     rows = [{"path": "a", "index": 3}, {"path": "b", "index": "04"}, {"path": "c", "index": " "}, {"path": "d"}]
     (tmp_path / "a.jsonl").write_text("\n\n".join(json.dumps(row) for row in rows))

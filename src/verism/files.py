@@ -582,20 +582,21 @@ def read_rows(path: Path, what: str = "a table") -> list[Row]:
     return list(_json_rows(text, path))
 
 
-def csv_cells(text: str, path: Path) -> Iterator[tuple[str, list[str]]]:
-    """The cells of each row of CSV that is not empty, and where it stands: "prompts.csv, line 7".
+def csv_cells(text: str, path: Path, delimiter: str = ",") -> Iterator[tuple[str, list[str]]]:
+    """The cells of each row of CSV that is not empty, and its place: "prompts.csv, line 7".
 
     The apostrophe that ``csv_text`` puts before a formula is taken off again.
 
     Args:
         text: content of the file.
         path: the file, for messages.
+        delimiter: between cells.
     Raises:
         UsageError: not CSV, or a cell longer than ``limits.CELL_CHARACTERS``; the message names the line.
     """
     csv.field_size_limit(CELL_CHARACTERS.value)  # of the module, for all readers; its default is 131,072
     # Not line by line: a cell in quotation marks may hold line ends.
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     line = 1
     try:
         for cells in reader:
@@ -612,6 +613,9 @@ def csv_cells(text: str, path: Path) -> Iterator[tuple[str, list[str]]]:
 def csv_rows(text: str, path: Path) -> Iterator[Row]:
     """The rows of CSV with a header; None where a row has no cell for a column.
 
+    Cells are separated by commas; by semicolons or tabs where the header has these and no comma, as spreadsheets write
+    them in many countries.
+
     Args:
         text: content of the file.
         path: the file, for messages.
@@ -619,7 +623,9 @@ def csv_rows(text: str, path: Path) -> Iterator[Row]:
         UsageError: as ``csv_cells``, or a row with more cells than the header.
     """
     header: list[str] | None = None
-    for where, cells in csv_cells(text, path):
+    first = next((line for line in io.StringIO(text) if line.strip()), "")
+    delimiter = next((mark for mark in ";\t" if mark in first and "," not in first), ",")
+    for where, cells in csv_cells(text, path, delimiter):
         if header is None:
             header = cells
             continue
