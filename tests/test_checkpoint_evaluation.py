@@ -315,7 +315,7 @@ def test_recipe_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
         done.append(1)
         model.skill = len(done) / 3000
 
-    names: dict[str, Any] = {"train_one_step": train_one_step, "paint": model.paint, "detector": PixelJudge()}
+    names: dict[str, Any] = {"train_one_step": train_one_step, "generate": model.paint, "detector": PixelJudge()}
     for block in blocks:
         exec(compile(block, "training-loop.md", "exec"), names)
     assert names["best_checkpoint"] == "checkpoint-3000"

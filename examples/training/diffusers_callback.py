@@ -40,24 +40,24 @@ class AccelerateCallback:
         if self.accelerator.is_main_process:
             pipeline = self.make_pipeline()
             with evaluating(modules_of(pipeline)):
-                found = self.evaluator.evaluate(step, painter(pipeline, **self.settings))
+                found = self.evaluator.evaluate(step, generator_of(pipeline, **self.settings))
             self.accelerator.print(found.summary())
             self.accelerator.log({f"verism/{found.score.metric}": found.score.value}, step=step)
         self.accelerator.wait_for_everyone()
         return found
 
 
-def painter(pipeline, device="cpu", **settings):
-    """paint(prompt, seed) with a generator of its own, so that the random state of the training stays as it is."""
+def generator_of(pipeline, device="cpu", **settings):
+    """generate(prompt, seed) with a generator of its own, so that the random state of the training stays as it is."""
 
-    def paint(prompt, seed):
+    def generate(prompt, seed):
         import torch
 
         generator = torch.Generator(device).manual_seed(seed % 2**63)
         with torch.no_grad():
             return pipeline(prompt, generator=generator, **settings).images[0]
 
-    return paint
+    return generate
 
 
 def modules_of(pipeline):

@@ -4,7 +4,7 @@
 
     class Evaluation(EvaluationCallback, lightning.Callback): ...
 
-    trainer = lightning.Trainer(callbacks=[Evaluation(evaluator, make_painter)])
+    trainer = lightning.Trainer(callbacks=[Evaluation(evaluator, make_generator)])
 
 Lightning is not imported here: it wants its own base class, which the line above adds.
 """
@@ -15,12 +15,12 @@ class EvaluationCallback:
 
     Args:
         evaluator: a ``verism.CheckpointEvaluator``.
-        make_painter: given the LightningModule, returns ``paint(prompt, seed)``.
+        make_generator: given the LightningModule, returns ``generate(prompt, seed)``.
     """
 
-    def __init__(self, evaluator, make_painter):
+    def __init__(self, evaluator, make_generator):
         super().__init__()
-        self.evaluator, self.make_painter, self.last_step = evaluator, make_painter, 0
+        self.evaluator, self.make_generator, self.last_step = evaluator, make_generator, 0
 
     def on_train_batch_end(self, trainer, pl_module, *args, **kwargs):  # noqa: ARG002
         step = trainer.global_step
@@ -32,7 +32,7 @@ class EvaluationCallback:
             training = pl_module.training
             pl_module.eval()
             try:
-                found = self.evaluator.evaluate(step, self.make_painter(pl_module))
+                found = self.evaluator.evaluate(step, self.make_generator(pl_module))
             finally:
                 pl_module.train(training)
             if trainer.logger is not None:

@@ -4,7 +4,7 @@
 >>> for step in range(1, 10_001):                                                               # doctest: +SKIP
 ...     train_one_step()
 ...     if evaluator.is_due(step):
-...         print(evaluator.evaluate(step, paint).summary())  # paint(prompt, seed) -> image
+...         print(evaluator.evaluate(step, generate).summary())  # generate(prompt, seed) -> image
 
 No training library is imported here; ``examples/training`` has callbacks for two of them.
 """

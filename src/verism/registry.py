@@ -58,7 +58,7 @@ GENERATORS: Mapping[str, tuple[str, str]] = {
     ),
     "command": (
         "verism.generators.command:CommandGenerator",
-        "your own program, by lines of JSON: command:./paint.py",
+        "your own program, by lines of JSON: command:./generate.py",
     ),
     "python": ("verism.generators.function:load_generator", "your own function: python:module:factory?key=value"),
     "images": (

@@ -218,7 +218,7 @@ def test_prints_leave_standard_output_to_results(capsys):
 @pytest.mark.parametrize(
     ("paint", "name", "message"),
     [
-        (RGB, "f", r"expected a function paint\(prompt, seed\), got ndarray"),
+        (RGB, "f", r"expected a function generate\(prompt, seed\), got ndarray"),
         (lambda p, s: RGB, "", "name the model"),
         (type("P", (), {"batch_size": 0, "__call__": print})(), "f", "must be a positive integer, got 0"),
         (type("P", (), {"batch_size": "8", "__call__": print})(), "f", "must be a positive integer, got '8'"),
@@ -434,7 +434,7 @@ def test_packages_and_members(module):
         ("some_model:make", {"steps": "3.5"}, r"option steps='3.5': expected an int"),
         ("some_model:make", {"fast": "maybe"}, r"option fast='maybe': expected true or false"),
         ("some_model:unresolved", {}, r"missing a required argument: 'steps'"),
-        ("some_model:paint", {}, r"It seems to be what paints; name a function that returns it"),
+        ("some_model:paint", {}, r"It seems to be generate\(prompt, seed\) itself; name a function that returns it"),
         ("some_model:anything", {"api_key": "abc"}, r"api_key looks like a secret"),
     ],
 )

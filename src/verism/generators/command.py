@@ -69,7 +69,7 @@ SECRET = r"[\w-]*(?:api[-_]?key|token|secret|password)"
 
 
 def split_options(text: str) -> tuple[str, dict[str, str]]:
-    """A command and our options behind its last question mark: ``./paint --x=1?ahead=8`` is ``./paint --x=1``, ahead 8.
+    """A command and our options behind its last question mark: ``./model --x=1?ahead=8`` is ``./model --x=1``, ahead 8.
 
     A question mark that is not followed by options of ours belongs to the command.
     """
@@ -376,7 +376,7 @@ class CommandGenerator:
         command: as on a command line, split like a shell does but without one: no variables, pipes or wildcards.
             ``{out}`` stands for the directory of images, which a container must be given
             (``docker run -i -v {out}:{out} -e VERISM_OUT -e VERISM_PROTOCOL ...``).
-        ahead: requests in the program's hands at once, so that it can paint in batches.
+        ahead: requests in the program's hands at once, so that it can generate in batches.
         timeout: seconds without an answer (loading the model included) after which the program is killed and started
             again; None waits for ever.
         restarts: how often in a row it is started again without having answered anything.
@@ -403,7 +403,7 @@ class CommandGenerator:
         except ValueError as err:
             raise UsageError(f"command: {command!r} cannot be split into words: {err}") from None
         if not self.words:
-            raise UsageError("command: name a program, for example command:./paint.py")
+            raise UsageError("command: name a program, for example command:./generate.py")
         if ahead < 1:
             raise UsageError(f"command: ahead must be at least 1, got {ahead}")
         if timeout is not None and not 0 < timeout < float("inf"):

@@ -1,4 +1,4 @@
-"""A Python function as a model: ``paint(prompt, seed)`` in the same process as verism."""
+"""A Python function as a model: ``generate(prompt, seed)`` in the same process as verism."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ ROUNDING = 1e-3  # floats may leave [0, 1] by so much
 
 
 class Refused(Exception):
-    """Raised (or returned in a batch) by a function that declines to paint a prompt; the text says why."""
+    """Raised (or returned in a batch) by a function that declines a prompt; the text says why."""
 
 
 class FunctionGenerator:
     """Images from a function that is called with a prompt and a seed.
 
     Args:
-        paint: ``paint(prompt: str, seed: int)`` returns a PIL image, an array (H, W, 3) of uint8 or of floats in
-            [0, 1], or the path of an image, which is read at once and left where it is. What it raises concerns this
-            image: ``Refused`` is stored as refused, any other exception as failed. With an attribute ``batch_size``
-            (int >= 1) it is called with up to so many prompts and seeds, as two lists, and returns a list of as many
-            images, in which exceptions may take the place of images; if such a call raises, its images are asked
-            for one by one. With an attribute ``seeded = False`` the images are stored without a seed.
+        paint: a function of prompt (str) and seed (int), which returns a PIL image, an array (H, W, 3) of uint8 or of
+            floats in [0, 1], or the path of an image, which is read at once and left where it is. What it raises
+            concerns this image: ``Refused`` is stored as refused, any other exception as failed. With an attribute
+            ``batch_size`` (int >= 1) it is called with up to so many prompts and seeds, as two lists, and returns a
+            list of as many images, in which exceptions may take the place of images; if such a call raises, its images
+            are asked for one by one. With an attribute ``seeded = False`` the images are stored without a seed.
         name: identifies the model and every setting that changes images; a run is not resumed under another name.
 
     Optional methods ``close()`` and ``describe()`` of ``paint`` are called. What it prints goes to standard error.
@@ -61,7 +61,7 @@ class FunctionGenerator:
         self, paint: Callable[..., Any], *, name: str, description: Mapping[str, Any] = types.MappingProxyType({})
     ) -> None:
         if not callable(paint):
-            raise UsageError(f"python: expected a function paint(prompt, seed), got {type(paint).__name__}")
+            raise UsageError(f"python: expected a function generate(prompt, seed), got {type(paint).__name__}")
         if not name:
             raise UsageError("python: name the model; the name identifies it in results")
         batch_size = getattr(paint, "batch_size", None)
@@ -185,7 +185,7 @@ def _pixels(painted: Any) -> tuple[NDArray[np.uint8], str]:
         advice = "; put the channels last" if array.ndim == 3 and array.shape[0] == 3 else ""
         raise ValueError(f"expected an array of shape (H, W, 3), got {array.shape}{advice}")
     if array.dtype == np.uint8:
-        return array.copy(), ""  # the function may paint into the same array again
+        return array.copy(), ""  # the function may write into the same array again
     if not np.issubdtype(array.dtype, np.floating):
         raise ValueError(f"expected an array of uint8, or of floats in [0, 1], got {array.dtype}")
     low, high = float(array.min()), float(array.max())
@@ -215,7 +215,7 @@ def load_generator(argument: str, /, **options: str) -> Generator:
     if not module_name or not factory_name or "/" in module_name or module_name.endswith(".py"):
         raise UsageError(
             f"python:{argument}: expected python:module:factory, where the module is named as in `import module` "
-            "(a.b, and not a/b.py) and the factory is a function that returns paint(prompt, seed)"
+            "(a.b, and not a/b.py) and the factory is a function that returns generate(prompt, seed)"
         )
     refuse_secret([f"{key}={value}" for key, value in options.items()], f"python:{argument}")
     factory = _factory(_module(module_name), factory_name, argument)
@@ -225,7 +225,8 @@ def load_generator(argument: str, /, **options: str) -> Generator:
         return generator
     if not callable(made):
         raise UsageError(
-            f"python:{argument} returned {type(made).__name__}; expected a function paint(prompt, seed) or a generator"
+            f"python:{argument} returned {type(made).__name__}; expected a function generate(prompt, seed) or a "
+            "generator"
         )
     query = "&".join(f"{key}={value}" for key, value in sorted(options.items()))
     source = _source_hash(sys.modules[module_name])
@@ -286,7 +287,7 @@ def _typed(argument: str, factory: Callable[..., Any], options: Mapping[str, str
     except TypeError as err:
         message = f"python:{argument}: {err}; it is {argument.rpartition(':')[2]}{signature}"
         if not options and {"prompt", "prompts", "seed", "seeds"} & signature.parameters.keys():
-            message += ". It seems to be what paints; name a function that returns it: def make(): return paint"
+            message += ". It seems to be generate(prompt, seed) itself; name a function that returns it"
         raise UsageError(message) from None
     typed = {}
     for key, value in options.items():
