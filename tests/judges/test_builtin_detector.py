@@ -29,6 +29,7 @@ from verism.judges.detection.decode import (
     classes_of_both_sides,
     decode,
     greedy_nms,
+    parts_discounted,
     with_mirror_image,
 )
 from verism.judges.detection.second_look import Looked, averaged, crop
@@ -414,6 +415,38 @@ def test_calibration_turns_objectness_into_chances_and_keeps_the_classes():
     np.testing.assert_allclose(after.color_scores, seen.color_scores)
     assert calibrated(seen, 1.0, 0.0, min_score=0.05).scores == seen.scores
     assert len(calibrated(seen, 2.0, -np.log(2), min_score=0.7).boxes) == 0
+
+
+def test_a_box_within_a_surer_one_counts_less(network: Path, tmp_path: Path):
+    boxes = [
+        (0, 0, 10, 10),  # all within the second
+        (0, 0, 40, 20),
+        (30, 10, 50, 30),  # a quarter within the second
+        (35, 0, 45, 20),  # one half within the second
+    ]
+    seen = Found(
+        boxes=np.array(boxes, dtype=np.float32),
+        objectness=np.array([0.6, 0.9, 0.8, 0.5], dtype=np.float32),
+        class_scores=np.array([[0.6, 0.0], [0.8, 0.1], [0.2, 0.6], [0.0, 0.5]], dtype=np.float32),
+        color_scores=np.eye(4, dtype=np.float32),
+    )
+    after = parts_discounted(seen, 0.5)
+    assert after.color_scores.argmax(axis=1).tolist() == [1, 2, 0, 3]  # the surest first
+    np.testing.assert_allclose(after.boxes, np.array(boxes)[[1, 2, 0, 3]])
+    np.testing.assert_allclose(after.objectness, [0.9, 0.8, 0.3, 0.25])
+    np.testing.assert_allclose(after.class_scores, [[0.8, 0.1], [0.2, 0.6], [0.3, 0.0], [0.0, 0.25]])
+    assert parts_discounted(seen, 1.0) is seen
+    for few in (seen.take(np.zeros(0, dtype=np.int64)), seen.take(np.array([1]))):
+        np.testing.assert_array_equal(parts_discounted(few, 0.5).objectness, few.objectness)
+    # Of an image 20 high, the grey above it gives boxes that are cut to 4 pixels: one lies within that of cell (1, 1).
+    pixels = image((1, 1, (255, 0, 0)))[6:26]
+    (plain,) = BuiltinDetector(network).detect([pixels])
+    (found,) = BuiltinDetector(write_network(tmp_path / "parts.onnx", part_weight="0.25")).detect([pixels])
+    before, now = ({tuple(b): float(o) for b, o in zip(f.boxes.tolist(), f.objectness)} for f in (plain, found))
+    assert before.keys() == now.keys()
+    changed = {box: (before[box], now[box]) for box in before if before[box] != now[box]}
+    assert list(changed) == [(6, 0, 18, 4)]
+    assert now[6, 0, 18, 4] == pytest.approx(before[6, 0, 18, 4] / 4)
 
 
 def test_a_box_that_one_of_the_two_has_keeps_half_of_its_objectness():

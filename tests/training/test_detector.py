@@ -874,19 +874,41 @@ def test_boxes_that_fit_no_object():
     assert box_iou(looking._misplaced(everywhere, 128, rng), everywhere).max() < 0.4
 
 
-def test_mistakes_of_a_detector_are_boxes_without_an_object():
-    scenes = shapes(4)
+def test_mistakes_of_a_detector_are_boxes_without_an_object_and_classes_it_is_unsure_of():
+    scenes = shapes(16)
+    seen = range(1, 15)
+    known = SHAPES[::-1][:-1]  # in another order, and without the first
+    shares = {SHAPES[0]: 0.0, SHAPES[1]: 0.95, SHAPES[2]: 0.85}
 
     class Scripted:
-        def detect(self, images):
-            boxes = np.array([[0, 0, 4, 4], scenes.targets[1].boxes[0]], dtype=np.float32)
-            one = np.ones(2, np.float32)
-            return [Found(boxes=boxes, objectness=one, class_scores=one[:, None], color_scores=one[:, None])] * len(
-                images
-            )
+        classes = known
 
-    wrong = looking._mistaken(Scripted(), scenes, [1])
-    assert [(i, box.tolist()) for i, box in wrong] == [(1, [0, 0, 4, 4])]
+        def detect(self, images):
+            assert len(images) == len(seen)
+            results = []
+            for i in seen:
+                target = scenes.targets[i]
+                scores = np.zeros((len(target.labels) + 1, len(known)), np.float32)
+                for k, label in enumerate(target.labels):
+                    if SHAPES[label] in known:
+                        scores[k, known.index(SHAPES[label])] = 0.5 * shares[SHAPES[label]]
+                boxes = np.concatenate([target.boxes, [[0, 0, 4, 4]]]).astype(np.float32)
+                half = np.full(len(boxes), 0.5, np.float32)
+                results.append(Found(boxes=boxes, objectness=half, class_scores=scores, color_scores=scores))
+            return results
+
+    wrong, unsure = looking._mistakes(Scripted(), scenes, seen, SHAPES)
+    assert [(i, box.tolist()) for i, box in wrong] == [(i, [0, 0, 4, 4]) for i in seen]
+    times = np.bincount(np.concatenate([scenes.targets[i].labels for i in seen]), minlength=len(SHAPES))
+    assert (times > 0).all()
+    # The first class is unknown to it, the second one it is sure of, of the third it is not.
+    np.testing.assert_array_equal(unsure, times * [1, 0, 1])
+    objects = looking._objects(scenes)
+    drawn = looking._drawn_again(scenes, objects, np.array([30, 0, 10]), np.random.default_rng(0))
+    labels = np.array([scenes.targets[i].labels[k] for i, k in objects[drawn]])
+    share = np.bincount(labels, minlength=3) / len(drawn)
+    np.testing.assert_allclose(share, [0.75, 0, 0.25], atol=0.03)  # 10,000 draws: six standard errors
+    assert len(looking._drawn_again(scenes, objects, np.zeros(3, dtype=int), np.random.default_rng(0))) == 0
 
 
 def test_training_needs_images_and_a_length(tmp_path: Path):

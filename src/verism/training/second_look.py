@@ -36,6 +36,8 @@ __all__ = ["CHECKPOINT", "LOG", "SIZE", "export_onnx", "train_second_look"]
 CHECKPOINT = "second_look.safetensors"
 LOG = "second_look.jsonl"
 SIZE = 128  # side of a crop in pixels
+_SAME = 0.5  # intersection over union from which a box is that of an object
+_SURELY = 0.9  # share of its class from which an object is not taken for another
 _ANOTHER = 0.4  # intersection over union below which a box is not that of an object
 _UNSURE = 0.01  # score from which a mistake of the detector counts
 _LOOKED_AT = 3_000  # images in which mistakes of the detector are looked for
@@ -61,21 +63,37 @@ def _objects(arrays: SceneArrays) -> np.ndarray:
     return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
 
-def _mistaken(detector: BuiltinDetector, arrays: SceneArrays, images: Sequence[int]) -> list[tuple[int, np.ndarray]]:
-    """(image, box) where a detector sees an object, however unsure, and there is none with a similar box.
+def _mistakes(
+    detector: BuiltinDetector, arrays: SceneArrays, images: Sequence[int], classes: Sequence[str]
+) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
+    """What a detector gets wrong, or is unsure of.
 
     Args:
         detector: it reports unsure boxes too.
         arrays: images.
         images: indices of those to look at.
+        classes: the C classes of the images, in the order of their labels.
+
+    Returns:
+        (image, box) where it sees an object, however unsure, and there is none with a similar box; and how many objects
+        of each class it misses or takes for another class with more than a tenth, shape (C,), int64.
     """
     wrong: list[tuple[int, np.ndarray]] = []
+    unsure = np.zeros(len(classes), dtype=np.int64)
+    columns = np.array([detector.classes.index(c) if c in detector.classes else -1 for c in classes], dtype=np.int64)
     for start in range(0, len(images), 32):
         some = list(images[start : start + 32])
         for i, found in zip(some, detector.detect([arrays.images[i] for i in some]), strict=True):
-            ious = box_iou(found.boxes, arrays.targets[i].boxes).max(axis=1, initial=0.0)
-            wrong += [(i, box) for box in found.boxes[ious < _ANOTHER]]
-    return wrong
+            target = arrays.targets[i]
+            ious = box_iou(found.boxes, target.boxes)
+            wrong += [(i, box) for box in found.boxes[ious.max(axis=1, initial=0.0) < _ANOTHER]]
+            shares = found.class_scores / np.maximum(found.objectness, 1e-6)[:, None]
+            known = np.hstack([shares, np.zeros((len(shares), 1), np.float32)])[
+                :, columns
+            ]  # 0 for a class unknown to it
+            own = np.where(ious >= _SAME, known[:, target.labels], 0.0).max(axis=0, initial=0.0)
+            np.add.at(unsure, target.labels[own < _SURELY], 1)
+    return wrong, unsure
 
 
 def _misplaced(boxes: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -105,6 +123,22 @@ def _misplaced(boxes: np.ndarray, size: int, rng: np.random.Generator) -> np.nda
         if (box[2:] - box[:2]).min() >= 4 and box_iou(box, boxes).max(initial=0.0) < _ANOTHER:
             return box
     return np.array([0.0, 0.0, float(size), float(size)])
+
+
+def _drawn_again(arrays: SceneArrays, objects: np.ndarray, times: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of objects, drawn so that each class comes as often as it was confused, shape (at most 10,000,).
+
+    Args:
+        arrays: images.
+        objects: of ``_objects``.
+        times: how often a detector was unsure of each class, shape (C,).
+        rng: draws them.
+    """
+    labels = np.array([arrays.targets[i].labels[k] for i, k in objects], dtype=np.int64)
+    weights = (times / np.maximum(np.bincount(labels, minlength=len(times)), 1))[labels]
+    if not weights.sum():
+        return np.zeros(0, dtype=np.int64)
+    return rng.choice(len(objects), size=10_000, p=weights / weights.sum())
 
 
 def train_second_look(
@@ -169,6 +203,8 @@ def train_second_look(
                 labels.append(-1)
                 colors.append(-1)
                 continue
+            if len(confused) and rng.random() < config.confused:
+                index = confused[rng.integers(len(confused))]
             i, k = (int(v) for v in objects[index])
             images.append(varied_object(arrays, i, k, rng, config.augment, SIZE))
             labels.append(int(arrays.targets[i].labels[k]))
@@ -194,10 +230,11 @@ def train_second_look(
         }
 
     def reload() -> int:
-        nonlocal arrays, objects
+        nonlocal arrays, objects, confused
         assert refresh is not None
         new = refresh()
         arrays, objects = new, _objects(new)
+        confused = _drawn_again(arrays, objects, unsure, rng)
         return len(objects)
 
     def validate() -> Mapping[str, Any]:
@@ -220,11 +257,15 @@ def train_second_look(
     mistaken: list[tuple[int, np.ndarray]] = []
     mistaken_of_validation: list[tuple[int, np.ndarray]] = []
     looked_at = arrays
-    if config.others:
+    unsure = np.zeros(len(config.classes), dtype=np.int64)
+    if config.others or config.confused:
         first = BuiltinDetector(None if config.start == "builtin" else config.start, min_score=_UNSURE)
-        mistaken = _mistaken(first, arrays, rng.permutation(len(arrays))[:_LOOKED_AT].tolist())
+        some = rng.permutation(len(arrays))[:_LOOKED_AT].tolist()
+        mistaken, unsure = _mistakes(first, arrays, some, config.classes)
         if validation is not None:
-            mistaken_of_validation = _mistaken(first, validation, range(min(_LOOKED_AT // 10, len(validation))))
+            few = range(min(_LOOKED_AT // 10, len(validation)))
+            mistaken_of_validation, _ = _mistakes(first, validation, few, config.classes)
+    confused = _drawn_again(arrays, objects, unsure, rng)
     if not (config.resume and (out / CHECKPOINT).is_file()):
         settle(network, [batch(rng.integers(len(objects), size=64).tolist(), rng)[0] for _ in range(8)])
     learner = NetworkLearner(_KIND, network, loss, len(objects), config)

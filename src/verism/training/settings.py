@@ -313,6 +313,12 @@ class SecondLookConfig(NetworkConfig):
         0.35,
         within="[0, 1)",
     )
+    confused: float = setting(
+        "Share of the objects that are drawn by class, each class as often as the detector it starts from misses it or "
+        "takes it for another; the rest are drawn evenly.",
+        0.4,
+        within="[0, 1)",
+    )
     held_out: float = setting("Share of the train scenes kept for calibration.", 0.04, within="[0, 1)")
 
     @property

@@ -29,6 +29,7 @@ from verism.judges.detection.decode import (
     calibrated,
     classes_of_both_sides,
     decode,
+    parts_discounted,
     with_mirror_image,
 )
 from verism.judges.detection.names import LabelMap, map_labels, missing_lines
@@ -58,6 +59,8 @@ DOUBTED = (0.1, 0.97)  # averaged objectness between which a second look helps t
 SECOND_LOOK = "second_look"
 """Key of the metadata under which a detector's file keeps the ONNX file of its second look, in base 64."""
 SECOND_LOOK_WEIGHT = "second_look_weight"
+PART_WEIGHT = "part_weight"
+"""Key of the metadata with the factor of ``parts_discounted``; files without it keep such boxes as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +157,7 @@ class BuiltinDetector:
             self._both_sides = "score_scale" in meta
             self._sure = SURE if self._both_sides else SURE_OF_BEFORE
             self._calibration = float(meta.get("score_scale", 1.0)), float(meta.get("score_shift", 0.0))
+            self._part_weight = float(meta.get(PART_WEIGHT, 1.0))
             self._second_look: SecondLook | None = None
             if SECOND_LOOK in meta:
                 kept = base64.b64decode(meta[SECOND_LOOK])
@@ -202,7 +206,9 @@ class BuiltinDetector:
         found = [
             _inside(seen, letterboxed, image) for seen, letterboxed, image in zip(result, places, images, strict=True)
         ]
-        return found if self._second_look is None else self._look_again(found, images)
+        if self._second_look is not None:
+            found = self._look_again(found, images)
+        return [parts_discounted(seen, self._part_weight) for seen in found]
 
     def _look_again(self, found: Sequence[Found], images: Sequence[np.ndarray]) -> list[Found]:
         """Boxes that are averaged with a second look, where they are unsure."""
