@@ -96,6 +96,33 @@ def test_limits_themselves_are_measured():
     assert states == ["ok", "ok"]
 
 
+class Certain:
+    """Says of every face that it has the eighth tone."""
+
+    name = "certain@1"
+
+    def estimate(self, pixels: np.ndarray, faces: list[Face]) -> np.ndarray:
+        return np.tile(np.eye(10)[7], (len(faces), 1))
+
+
+def test_an_estimator_needs_smaller_faces():
+    def small(side: float) -> Face:
+        return Face(box=np.array([90.0, 80, 90 + side, 80 + side * 1.3]), box_style="tight", score=0.8)
+
+    faces = {(200, 200): [small(16.0), small(15.9)]}
+    estimating = SkinToneJudge(Scripted(faces), tones=Certain())
+    seen = [(row["state"], row["tone"]) for row in rows(estimating, image("a#0", skin(3)))]
+    assert seen == [("ok", 8), ("too_small", None)]
+    assert "min_face=16" in estimating.name
+    assert "min_pixels" not in estimating.name
+    for measuring in (
+        SkinToneJudge(Scripted(faces)),
+        SkinToneJudge(Scripted(faces), SkinSettings(min_face=24), tones=Certain()),
+    ):
+        assert [row["state"] for row in rows(measuring, image("a#0", skin(3)))] == ["too_small", "too_small"]
+        assert "min_face=24" in measuring.name
+
+
 def test_a_black_and_white_face_is_grey_and_an_overexposed_one_clipped():
     judge = SkinToneJudge(Scripted({(200, 200): [face()]}))
     grey = np.full((200, 200, 3), 120, dtype=np.uint8)

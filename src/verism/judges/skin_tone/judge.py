@@ -58,6 +58,11 @@ portraits of the present edition."""
 MIN_REGION = 16
 """Pixels of skin that a colour needs: half of what cheeks and forehead of a face of ``MIN_FACE`` pixels hold."""
 
+MIN_FACE_ESTIMATED, MIN_REGION_ESTIMATED = 16, 7
+"""The same where the built-in estimator says the tone. On unseen rendered faces it was right as often at 20 to 24
+pixels of height, which are 16 or a little more of width, as above (its card, table by height). The colours that are
+stored beside its tone, and the tones of the published ways, are less exact at this size: see ``MIN_FACE``."""
+
 _WORTH_SAYING = 0.05  # probability of a second or third tone that the note tells
 
 MAX_YAW_DEG = 60.0
@@ -76,18 +81,18 @@ class SkinSettings:
         average: of the region's pixels, see ``colour.measure_skin``.
         illumination: how the light is estimated and taken out; an albedo is free of light, so ``none`` with it.
         region: parts of the face to measure.
-        min_face: faces with a shorter side below are ``too_small``; pixels.
+        min_face: faces with a shorter side below are ``too_small``; pixels. None: 16 with ``estimated``, else 24.
         max_yaw: faces turned further, and those a finder only knows as profiles, are ``profile``; degrees, up to 90.
-        min_pixels: pixels of skin that a colour needs.
+        min_pixels: pixels of skin that a colour needs. None: 7 with ``estimated``, else 16.
     """
 
     colour: Colour | None = None
     average: Average = "median"
     illumination: Illumination = "none"
     region: tuple[FacePart, ...] = PARTS
-    min_face: float = MIN_FACE
+    min_face: float | None = None
     max_yaw: float = MAX_YAW_DEG
-    min_pixels: int = MIN_REGION
+    min_pixels: int | None = None
 
 
 class Albedo(Protocol):
@@ -150,10 +155,16 @@ class SkinToneJudge:
         tones: Tones | None = None,
     ) -> None:
         average, illumination, region = settings.average, settings.illumination, settings.region
-        min_face, max_yaw, min_pixels = settings.min_face, settings.max_yaw, settings.min_pixels
+        max_yaw = settings.max_yaw
         usual: Colour = "trust" if albedo is not None else "pixels" if tones is None else "estimated"
         colour = settings.colour or usual
         check_choice("colour", colour, COLOURS)
+        estimated = colour == "estimated"
+        min_face = settings.min_face
+        if min_face is None:
+            min_face = MIN_FACE_ESTIMATED if estimated else MIN_FACE
+        usual_pixels = MIN_REGION_ESTIMATED if estimated else MIN_REGION
+        min_pixels = usual_pixels if settings.min_pixels is None else settings.min_pixels
         check_choice("average", average, AVERAGES)
         check_choice("illumination", illumination, ILLUMINATIONS)
         if not region or set(region) - set(PARTS):
@@ -184,7 +195,7 @@ class SkinToneJudge:
             "illumination": illumination if illumination != "none" else None,
             "min_face": f"{min_face:g}",
             "max_yaw": f"{max_yaw:g}",
-            "min_pixels": min_pixels if min_pixels != MIN_REGION else None,
+            "min_pixels": min_pixels if min_pixels != usual_pixels else None,
         }
         self.name = finder.name + "".join(f" {key}={value}" for key, value in described.items() if value is not None)
 
