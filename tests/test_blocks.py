@@ -101,6 +101,14 @@ def test_blocks_of_any_size_hold_the_rows_of_the_tables_in_their_order(run, size
             assert all(set(t["detections"]["image_id"]) <= set(images["image_id"]) for images, t in found)
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("columns", [["image_id", "state"], ["sha256"]])
+def test_blocks_of_some_columns_hold_what_the_table_says_of_images_that_two_workers_did(run, size, columns):
+    with run.blocks({}, size=size, columns=columns) as blocks:
+        found = pl.concat([images for images, _ in blocks])
+    assert found.equals(run.read("images").select(columns))
+
+
 def test_blocks_are_of_the_size_asked_for_however_small_parts_are(tmp_path, monkeypatch):
     monkeypatch.setattr("verism.store.run.SAMPLED", 8)
     run = Run.start(tmp_path / "run", RunSettings(suite="paintskills"))

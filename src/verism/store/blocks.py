@@ -20,7 +20,7 @@ __all__ = ["BLOCK", "Dealer", "ImageBlocks", "bounds_of"]
 BLOCK = 16_384  # images
 PROMPT_END = "#"  # in the id of an image, behind that of its prompt
 SAMPLED = 64  # every which id is looked at to find where blocks end
-HELD_BYTES = 2**25  # of rows that wait to be written
+HELD_BYTES = 2**24  # of rows that wait to be written
 
 
 def bounds_of(sample: pl.Series, step: int, size: int, *, whole_prompts: bool = False) -> pl.Series:

@@ -1070,7 +1070,7 @@ class Run:
             observations: name of a judge by table.
             size: images of a block, about; None: ``BLOCK``.
             images: the table that lists the images: ``images``, or ``reference`` for real ones.
-            columns: of that table, only these; None for all.
+            columns: of that table, only these, ``sha256`` among them where there are ``observations``; None for all.
             whole_prompts: whether all images of a prompt are in one block.
 
         Yields:
@@ -1112,14 +1112,16 @@ class Run:
         whole = {table: self.read(table, name) for table, name in of_texts.items()}
         of_images = {table: name for table, name in observations.items() if table not in of_texts}
         with Dealer(bounds) as dealer:
-            self._deal(dealer, images, None, None if columns is None else list({*LIST_COLUMNS, *columns}))
+            self._deal(dealer, images, None, None if columns is None else list(dict.fromkeys(["image_id", *columns])))
             for table, judge in of_images.items():
                 self._deal(dealer, table, judge)
 
             def read(number: int) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
-                listed = self._read_dealt(dealer, number, images, None)
-                dealt = {table: self._read_dealt(dealer, number, table, listed) for table in of_images}
-                return listed if columns is None else listed.select(columns), dealt | whole
+                if columns is None:
+                    listed = self._read_dealt(dealer, number, images, None)
+                else:
+                    listed = self._read_some(dealer, number, images, columns)
+                return listed, {table: self._read_dealt(dealer, number, table, listed) for table in of_images} | whole
 
             yield ImageBlocks(len(dealer), read)
 
@@ -1174,9 +1176,20 @@ class Run:
             listed = images.select("image_id", _digits("sha256"))
             rows = self._counted(table, rows, listed=lambda: listed)
         key = key_of(table)
-        rows = self._distinct(table, rows, [key])
-        rows = rows.select([name for name in schema(table) if name in rows.columns])
+        rows = self._distinct(table, rows, [key]).select(list(schema(table)))
         return rows if rows[key].is_sorted() else rows.sort(key, maintain_order=True)
+
+    def _read_some(self, dealer: Dealer, number: int, table: str, columns: Sequence[str]) -> pl.DataFrame:
+        """Some columns of a list of images, of which no others were dealt."""
+        import polars as pl
+
+        rows = dealer.take(table, number, lambda: _numbered(table, empty_table(table), 0))
+        rows = rows.select(list(dict.fromkeys(["image_id", *columns])))
+        double = rows["image_id"].is_duplicated()
+        if double.any():  # what two workers wrote is told apart by more than these columns
+            kept = self.read(table, keys=rows["image_id"].filter(double).unique().to_list())
+            rows = pl.concat([rows.filter(~double), kept.select(rows.columns)])
+        return rows.sort("image_id").select(columns)
 
     def _rows(
         self,
