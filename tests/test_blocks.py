@@ -191,6 +191,19 @@ def test_ids_of_parts_that_are_known_are_not_read_again(run, monkeypatch):
     assert len(run.ids("images")) == len(before)
 
 
+def test_forgetting_images_of_large_parts_puts_none_of_them_together(run, monkeypatch):
+    whole = run.read("images")
+    largest = max(path.stat().st_size for path in run.path.glob("images/part-*.parquet"))
+    monkeypatch.setattr("verism.store.run.PART_BYTES", largest + 1)  # all are just below the size of a whole one
+    seen, written = [], Run._write_part
+    monkeypatch.setattr(Run, "_write_part", lambda *args, **kw: seen.append(kw["replaced"]) or written(*args, **kw))
+    forgotten = ["p00#0", "p04#2", "p08#1", "p11#0"]
+    run.forget("images", forgotten)
+    assert len(seen) > 1
+    assert {len(replaced) for replaced in seen} == {1}
+    assert run.read("images").equals(whole.filter(~pl.col("image_id").is_in(forgotten)))
+
+
 def test_rows_of_some_images_are_read_without_those_of_others(run, monkeypatch):
     whole = run.read("detections", "j@1")
     parsed, sizes = Run._parsed, []

@@ -1397,7 +1397,9 @@ class Run:
                     wanted = [key.is_in(list(keys))]
                     rows = self._each_part(folder, [key_of(table)], _itself, filters=wanted, paths=[path])
                     held[path] = not rows[0].is_empty()
-                groups = self._grouped({path for path in there if held[path]}, self._sizes(folder))
+                changed, sizes = {path for path in there if held[path]}, self._sizes(folder)
+                large = {path for path in changed if sizes.get(path, 0) >= PART_BYTES // 2}
+                groups = [*([path] for path in sorted(large)), *self._grouped(changed - large, sizes)]
                 self._replace(table, judge, groups, without=keys)
                 break
             except FileNotFoundError:  # put together with others meanwhile
@@ -1475,6 +1477,7 @@ class Run:
                 self._write_part(folder, rows, replaced=group, same_rows=same_rows)
             else:
                 ledger.add(replaced=group)
+            del rows  # before the next are read
             for path in group:
                 (self.path / path).unlink(missing_ok=True)
 
