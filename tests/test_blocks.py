@@ -191,6 +191,13 @@ def test_ids_of_parts_that_are_known_are_not_read_again(run, monkeypatch):
     assert len(run.ids("images")) == len(before)
 
 
+def test_prompts_of_some_images_are_those_of_the_table(run):
+    whole = dict(run.read("images").select("image_id", "prompt_id").iter_rows())
+    asked = ["p12#2", "p03#1", "p03#1", "not there"]
+    assert run.prompts_of(asked) == {name: whole[name] for name in asked[:2]}
+    assert run.prompts_of([]) == {}
+
+
 def test_forgetting_images_of_large_parts_puts_none_of_them_together(run, monkeypatch):
     whole = run.read("images")
     largest = max(path.stat().st_size for path in run.path.glob("images/part-*.parquet"))

@@ -75,8 +75,9 @@ class FakeRun:
     def __init__(self, observed, verdicts=()):
         self.observed, self.table = observed, frame("verdicts", list(verdicts))
 
-    def read(self, _table):
-        return self.observed.images
+    def prompts_of(self, images):
+        rows = dict(self.observed.images.select("image_id", "prompt_id").iter_rows())
+        return {image: rows[image] for image in images if image in rows}
 
     def prompts(self):
         return list(self.observed.prompts.values())

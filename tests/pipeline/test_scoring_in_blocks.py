@@ -12,7 +12,7 @@ from verism.manifest import RunSettings
 from verism.pipeline import comparison
 from verism.pipeline.comparison import compare_images
 from verism.pipeline.local import make_requests, run_images
-from verism.pipeline.scoring import score_run
+from verism.pipeline.scoring import score_run, truth_estimands
 from verism.records import Observed
 from verism.report_kit.evidence import Evidence
 from verism.report_kit.gallery import GallerySettings, _Images, collect
@@ -98,6 +98,17 @@ def test_suites_that_are_not_scored_in_blocks_see_all_images(make, suite, monkey
     monkeypatch.setattr("verism.pipeline.scoring._in_blocks", lambda *_: pytest.fail("scored in blocks"))
     score_run(run, suite)
     assert outcome(run)[0] == scores
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_images_truly_show_is_the_same_in_blocks_of_any_size(make, suite, size, monkeypatch):
+    run = make("run", suite)
+    whole = truth_estimands(run, suite)
+    assert sum(len(part.image_ids) for estimand in whole for part in estimand.parts)
+    monkeypatch.setattr(store_blocks, "BLOCK", size)
+    if size < len(run.keys("images")):
+        monkeypatch.setattr(Run, "read", lambda *_, **__: pytest.fail("a whole table was read"))
+    assert repr(truth_estimands(run, suite)) == repr(whole)
 
 
 def test_a_large_file_of_verdicts_is_not_read_to_keep_it(make, suite, monkeypatch):

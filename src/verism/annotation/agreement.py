@@ -337,5 +337,6 @@ def _shares(task: RatingTask, values: Any) -> dict[str, float]:
 
 def _prompts_of_items(run: Run, items: Iterable[str]) -> dict[str, str]:
     """The prompt of each item: of an image, of a pair that of its first image; a prompt is its own."""
-    prompts = dict(run.read("images").select("image_id", "prompt_id").iter_rows())
-    return {item: prompts.get(item.partition("|")[0], item) for item in items}
+    first = {item: item.partition("|")[0] for item in items}
+    prompts = run.prompts_of(first.values())
+    return {item: prompts.get(image, item) for item, image in first.items()}

@@ -426,5 +426,5 @@ def _agreement(task: RatingTask, classes: Mapping[tuple[str, str], str], known: 
 
 
 def _images(run: Run, images: set[str]) -> str:
-    prompt_of = dict(run.read("images").select("image_id", "prompt_id").iter_rows())
+    prompt_of = run.prompts_of(images)
     return f"{len(images):,} images for {len({prompt_of[i] for i in images}):,} prompts"

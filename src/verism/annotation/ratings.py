@@ -331,8 +331,8 @@ def rated_classes(run: Run, suite: Suite, task: RatingTask, ratings: Ratings) ->
         none of the classes.
     """
     prompts = {p.prompt_id: p for p in run.prompts()}
-    prompt_of = dict(run.read("images").select("image_id", "prompt_id").iter_rows())
     rows = ratings.table.filter((ratings.table["task"] == task.name) & ratings.table["check"].is_null())
+    prompt_of = run.prompts_of(rows["item"])
     return {
         (row["rater"], row["item"]): None
         if row["answer"] is None or row["answer"] in task.unsure

@@ -80,7 +80,7 @@ def _asked(task: RatingTask, prompt: Prompt) -> bool:
 
 def _shown(run: Run) -> list[tuple[str, str, int]]:
     """(image id, prompt id, index) of every image that there is."""
-    table = run.read("images")
+    table = run.read("images", columns=["image_id", "prompt_id", "index", "state"])
     rows = table.filter(table["state"] == "ok").sort("prompt_id", "index")
     return list(rows.select("image_id", "prompt_id", "index").iter_rows())
 

@@ -48,12 +48,13 @@ class StudyView:
         wanted = {image for item in store.study.items for image in item.images}
         for number, run in enumerate(self.runs):
             prompts = {prompt.prompt_id: prompt for prompt in run.prompts()}
-            rows = run.read("images").select("image_id", "prompt_id", "path", "sha256").iter_rows(named=True)
-            for row in rows:
-                if (shown := (number, row["image_id"])) in wanted:
-                    self._prompts[shown] = prompts[row["prompt_id"]]
-                    if row["path"] is not None:
-                        self._images[shown] = row
+            ids = sorted(image for of_run, image in wanted if of_run == number)
+            columns = ["image_id", "prompt_id", "path", "sha256"]
+            for row in run.read("images", keys=ids, columns=columns).iter_rows(named=True):
+                shown = number, row["image_id"]
+                self._prompts[shown] = prompts[row["prompt_id"]]
+                if row["path"] is not None:
+                    self._images[shown] = row
         if not self._images:
             raise UsageError(f"none of the images of {store.path} is in {', '.join(str(r.path) for r in self.runs)}")
         self._names = {task.name: number for number, task in enumerate(store.study.tasks)}

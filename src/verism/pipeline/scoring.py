@@ -362,12 +362,18 @@ def truth_estimands(run: Run, suite: Suite) -> list[Estimand]:
     Returns:
         The estimands; none without ground truth.
     """
-    tables = _tables(run, _truth_judges(run, suite))
-    if not tables:
+    truth, exact = _truth_judges(run, suite), suite.for_truth()
+    if not truth:
         return []
-    known = Observed(prompts={p.prompt_id: p for p in run.prompts()}, images=run.read("images"), observations=tables)
-    exact = suite.for_truth()
-    estimands = exact.estimands(known, exact.verdicts(known))
+    verdicts: pl.DataFrame | pl.LazyFrame
+    with tempfile.TemporaryDirectory(prefix="verism-scores-", ignore_cleanup_errors=True) as folder:
+        if exact.scored_in_blocks():
+            verdicts, known, _ = _in_blocks(run, exact, truth, Path(folder) / "truth.parquet")
+        else:
+            prompts = {p.prompt_id: p for p in run.prompts()}
+            known = Observed(prompts=prompts, images=run.read("images"), observations=_tables(run, truth))
+            verdicts = exact.verdicts(known)
+        estimands = exact.estimands(known, _collected(verdicts))
     return [estimand for estimand in estimands if estimand.score.protocol == "revised"]
 
 

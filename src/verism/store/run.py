@@ -796,6 +796,15 @@ class Run:
             self._keys_of_parts[path] = ids
         return [path for path in counting if not wanted.isdisjoint(self._keys_of_parts[path])]
 
+    def prompts_of(self, images: Iterable[str]) -> dict[str, str]:
+        """The id of the prompt of some images, by image; those that the run does not have are left out.
+
+        Args:
+            images: ids of the images; no others are held in memory.
+        """
+        columns = ["image_id", "prompt_id"]
+        return dict(self.read("images", keys=list(dict.fromkeys(images)), columns=columns).iter_rows())
+
     def keys(self, table: str, judge: str | None = None) -> set[str]:
         """The images (or texts) a table has rows of, without reading what it says of them."""
         key = key_of(table)

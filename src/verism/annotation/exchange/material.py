@@ -113,7 +113,10 @@ def questions(view: StudyView) -> list[Question]:
     """
     store, runs = view.store, view.runs
     prompts = [{p.prompt_id: p for p in run.prompts()} for run in runs]
-    prompt_of = [dict(run.read("images").select("image_id", "prompt_id").iter_rows()) for run in runs]
+    first_images: list[set[str]] = [set() for _ in runs]
+    for item in store.study.items:
+        first_images[item.images[0][0]].add(item.images[0][1])
+    prompt_of = [run.prompts_of(images) for run, images in zip(runs, first_images, strict=True)]
     layout_of = {name: layout for layout, names in layouts(view) for name in names}
     key_of = {position: key for key, position in item_keys(store).items()}
     made = []
@@ -174,9 +177,16 @@ def write_images(view: StudyView, folder: Path, asked: Iterable[Question]) -> No
     store, runs = view.store, view.runs
     sources: dict[str, tuple[Run, dict[str, Any]]] = {}
     examples: dict[str, bytes] = {}
-    columns = ("image_id", "path", "sha256")
-    rows = [{row["image_id"]: row for row in run.read("images").select(columns).iter_rows(named=True)} for run in runs]
-    for question in asked:
+    columns, chosen = ["image_id", "path", "sha256"], list(asked)
+    shown: list[set[str]] = [set() for _ in runs]
+    for question in chosen:
+        for run, image in store.study.items[question.position].images:
+            shown[run].add(image)
+    rows = [
+        {row["image_id"]: row for row in run.read("images", keys=sorted(ids), columns=columns).iter_rows(named=True)}
+        for run, ids in zip(runs, shown, strict=True)
+    ]
+    for question in chosen:
         for run, image in store.study.items[question.position].images:
             row = rows[run].get(image)
             if row is None or row["path"] is None:
