@@ -3,7 +3,7 @@
     python benchmarks/gate.py                     both tables (some minutes of one core)
     python benchmarks/gate.py --only kinds        designs whose text contains it
     python benchmarks/gate.py --runs 4000         more simulated gates
-    python benchmarks/gate.py --write             also put the tables into docs/gate.md
+    python benchmarks/gate.py --write             also write docs/gate.csv, and the tables in docs/gate.md
     python benchmarks/gate.py --quick             three gates of each: that everything works
 
 *False alarms.* The true drop is exactly what is allowed, the hardest case. The test of ``verism.statistics`` is made of
@@ -18,6 +18,7 @@ simulated. Images of a prompt are alike because each has the draw of its prompt 
 from __future__ import annotations
 
 import argparse
+import csv
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -279,7 +280,45 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return lines + [f"| {' | '.join(row)} |" for row in rows]
 
 
-def measure(runs: int, seed: int, only: Sequence[str]) -> str:
+ALARMS = ("world", "allowed and true drop", "false alarms, %", 'wrongly "within limit", %', "gates")
+SORTS = {  # of worlds, by words that they begin with or contain
+    "five groups": "five groups gated together",
+    "numbers": "numbers, such as cosines",
+    "kinds": "three kinds of prompts, changed differently",
+    "(adverse)": "one prompt in ten gains a lot, and samples may have none (adverse)",
+    "nine in ten": "one prompt in ten gains a lot",
+    "prompts of": "verdicts, several images per prompt",
+    "": "verdicts, one image per prompt",
+}
+
+
+def summary(alarms: Sequence[Sequence[str]]) -> list[str]:
+    """A table with a line for each kind of world: how far its shares reach."""
+    by_kind: dict[str, list[Sequence[str]]] = {}
+    for row in alarms:
+        by_kind.setdefault(next(kind for words, kind in SORTS.items() if words in row[0]), []).append(row)
+
+    def span(rows: Sequence[Sequence[str]], column: int) -> str:
+        ends = [min(rows, key=lambda row: leading(row[column])), max(rows, key=lambda row: leading(row[column]))]
+        low, high = (row[column] for row in ends)
+        return high if len(rows) == 1 else f"{leading(low):.1f} to {high}"
+
+    head = ("worlds", "designs", "false alarms, %", 'wrongly "within limit", %', "most false alarms with")
+    lines = []
+    for kind, rows in by_kind.items():
+        worst = max(rows, key=lambda row: leading(row[2]))
+        lines.append((kind, str(len(rows)), span(rows, 2), span(rows, 3), worst[0].removesuffix(" (adverse)")))
+    return table(head, lines)
+
+
+def leading(text: str) -> float:
+    """The share of a cell such as ``4.2 [3.4, 5.1]``."""
+    return float(text.partition(" ")[0])
+
+
+def measure(runs: int, seed: int, only: Sequence[str]) -> tuple[list[list[str]], str]:
+    """False alarms by world, as rows of ``ALARMS``, and the table of misses."""
+
     def chosen(text: str) -> bool:
         return not only or any(word in text for word in only)
 
@@ -312,18 +351,21 @@ def measure(runs: int, seed: int, only: Sequence[str]) -> str:
             ]
         )
         print(" | ".join(planned[-1]), flush=True)
-    head = ("world", "allowed and true drop", "false alarms, %", 'wrongly "within limit", %', "gates")
-    lines = table(head, alarms)
     head = ("true drop", "allowed", "differ", "alike", "prompts planned", "misses planned, %", "misses, %", "gates")
-    return "\n".join([*lines, "", *table(head, planned)])
+    return alarms, "\n".join(table(head, planned))
 
 
-def write(text: str, command: str, page: Path = PAGE) -> None:
-    """Put the tables between the marks of a page."""
+def write(alarms: Sequence[Sequence[str]], misses: str, command: str, page: Path = PAGE) -> None:
+    """Put a summary and the table of misses between the marks of a page, and all worlds into a CSV file beside it."""
     whole = page.read_text(encoding="utf-8")
     before, _, rest = whole.partition(START)
     after = rest.partition(END)[2]
-    page.write_text(f"{before}{START}\nMade by `{command}`.\n\n{text}\n{END}{after}", encoding="utf-8")
+    file = page.with_suffix(".csv")
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([ALARMS, *alarms])
+    made = f"Made by `{command}`; [all {len(alarms)} designs]({file.name})."
+    text = "\n".join([START, made, "", *summary(alarms), "", misses, END])
+    page.write_text(f"{before}{text}{after}", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -332,14 +374,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], help="designs whose text contains this; several times")
     parser.add_argument("--quick", action="store_true", help="three gates of each")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/gate.md")
+    parser.add_argument("--write", action="store_true", help="write docs/gate.csv, and the tables in docs/gate.md")
     options = parser.parse_args(arguments)
     if options.write and (options.only or options.quick):
         parser.error("--write is for all designs")
-    text = measure(3 if options.quick else options.runs, options.seed, options.only)
-    print(f"\n{text}")
+    alarms, misses = measure(3 if options.quick else options.runs, options.seed, options.only)
+    print("", *summary(alarms), "", misses, sep="\n")
     if options.write:
-        write(text, f"python benchmarks/gate.py --write --runs {options.runs}")
+        write(alarms, misses, f"python benchmarks/gate.py --write --runs {options.runs}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -55,14 +56,23 @@ def test_every_planned_pair_drops_and_differs_as_planned(benchmark_of_gates):
 def test_it_runs_and_writes_between_the_marks(benchmark_of_gates, tmp_path, capsys):
     benchmark_of_gates.main(["--runs", "3", "--only", "10 prompts, share"])
     out = capsys.readouterr().out
-    assert "| 10 prompts, share 0.7, 0.22 differ | 2 points |" in out
+    assert "10 prompts, share 0.7, 0.22 differ | 2 points |" in out
     page = tmp_path / "page.md"
     page.write_text(f"before\n{benchmark_of_gates.START}\nold\n{benchmark_of_gates.END}\nafter\n", encoding="utf-8")
-    benchmark_of_gates.write("| table |", "the command", page)
+    alarms = [
+        ["10 prompts, easy", "2 points", "0.4 [0.2, 0.7]", "2.6 [2.0, 3.4]", "9"],
+        ["20 prompts, hard", "2 points", "5.2 [4.3, 6.3]", "2.3 [1.7, 3.1]", "9"],
+        ["numbers, 8 prompts of 4", "0.3", "2.0 [1.0, 3.0]", "0.0 [0.0, 0.2]", "9"],
+    ]
+    benchmark_of_gates.write(alarms, "| misses |", "the command", page)
     text = page.read_text(encoding="utf-8")
-    assert text == (
-        f"before\n{benchmark_of_gates.START}\nMade by `the command`.\n\n| table |\n{benchmark_of_gates.END}\nafter\n"
-    )
+    assert text.startswith(f"before\n{benchmark_of_gates.START}\nMade by `the command`; [all 3 designs](page.csv).\n")
+    assert text.endswith(f"\n\n| misses |\n{benchmark_of_gates.END}\nafter\n")
+    line = "| verdicts, one image per prompt | 2 | 0.4 to 5.2 [4.3, 6.3] | 2.3 to 2.6 [2.0, 3.4] | 20 prompts, hard |"
+    assert line in text
+    assert "| numbers, such as cosines | 1 | 2.0 [1.0, 3.0] | 0.0 [0.0, 0.2] | numbers, 8 prompts of 4 |" in text
+    with (tmp_path / "page.csv").open(encoding="utf-8", newline="") as stream:
+        assert list(csv.reader(stream)) == [list(benchmark_of_gates.ALARMS), *alarms]
 
 
 def test_the_tables_of_the_page_have_every_design_and_hold_the_level(benchmark_of_gates):
@@ -70,9 +80,11 @@ def test_the_tables_of_the_page_have_every_design_and_hold_the_level(benchmark_o
     block = text[text.index(benchmark_of_gates.START) : text.index(benchmark_of_gates.END)]
     assert "python benchmarks/gate.py --write" in block
     rows = [line.strip("| ").split(" | ") for line in block.splitlines() if line.startswith("| ")]
-    alarms = [row for row in rows if len(row) == 5 and row[0] not in ("world", "---")]
+    with benchmark_of_gates.PAGE.with_suffix(".csv").open(encoding="utf-8", newline="") as stream:
+        _, *alarms = csv.reader(stream)
     worlds = [d.world + " (adverse)" * d.adverse for d in benchmark_of_gates.boundaries()]
     assert [row[0] for row in alarms] == worlds
+    assert "\n".join(benchmark_of_gates.summary(alarms)) in block
     planned = [row for row in rows if len(row) == 8 and row[0] not in ("true drop", "---")]
     assert len(planned) == len(list(benchmark_of_gates.plans()))
     # Brackets are the interval of the share: no world but the adverse ones is above 5 % beyond luck.
