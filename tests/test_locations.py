@@ -19,7 +19,7 @@ from verism.errors import UsageError
 from verism.files import open_regular, read_rows, read_text, whole_file, write_csv, write_new, write_whole
 from verism.imaging import read_image
 from verism.limits import IMAGE_BYTES, Limit
-from verism.locations import RemotePath, beside, is_file, is_remote, location, remove_tree
+from verism.locations import RemotePath, beside, is_file, is_remote, location, names_in, remove_tree
 from verism.store import Run
 
 
@@ -129,6 +129,18 @@ def test_a_listing_does_not_cost_what_else_the_folder_holds(s3):
     assert [p.name for p in folder.glob("part-*.parquet")] == ["part-1.parquet", "part-2.parquet"]
     assert [p.stat().st_size for p in folder.glob("part-*.parquet")] == [1, 1]  # known from the listing
     assert [method for method, _ in s3.requests] == ["GET", "GET"]
+
+
+@pytest.mark.usefixtures("s3")
+@pytest.mark.parametrize("remote", [False, True])
+def test_names_in_a_folder_are_those_that_lie_directly_in_it(remote, tmp_path):
+    folder = location("s3://bucket/names") if remote else tmp_path / "names"
+    assert list(names_in(folder)) == []
+    for name in ("part-a.parquet", "part-b.parquet", "other.png", "below/part-c.parquet"):
+        write_whole(folder / name, b"x")
+    assert sorted(names_in(folder)) == ["below", "other.png", "part-a.parquet", "part-b.parquet"]
+    assert sorted(names_in(folder, "part-")) == ["part-a.parquet", "part-b.parquet"]
+    assert list(names_in(folder / "other.png")) == []
 
 
 @pytest.mark.usefixtures("s3")

@@ -1,13 +1,17 @@
 """Suites that are scored block by block: scores, verdicts and remarks equal to the last bit for blocks of any size."""
 
 import json
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from block_scoring import assert_equal_in_blocks
 from fakes import Guesser, noise
 
 from verism import api
+from verism.files import write_whole
+from verism.imaging import encode_png
 from verism.records import frame
 from verism.statistics.intervals import ClusterSums, clustered_average
 from verism.suites.catalogue import stored_suite
@@ -52,6 +56,28 @@ def test_preference(tmp_path, monkeypatch):
     run = api.evaluate("preference", model=noise, scorer=Scorer(), limit=6, n_images=11, out=tmp_path / "run")
     assert_equal_in_blocks(run, monkeypatch, group_by=["skill"])
     assert any("longer than the scorer reads" in line for line in run.manifest.scoring.remarks)
+
+
+@pytest.mark.parametrize("labels", [("z-good", "bad (1)"), ("a", "b"), ("a", "a/b")])
+def test_preference_of_two_sets(labels, tmp_path, monkeypatch):
+    (tmp_path / "prompts.jsonl").write_text(
+        "".join(f'{{"prompt_id": "{name}", "prompt": "a cat {name}"}}\n' for name in ("p1", "p10", "b/p", "q2")),
+        encoding="utf-8",
+    )
+    options = {"prompts": tmp_path / "prompts.jsonl", "label_a": labels[0], "label_b": labels[1]}
+    for option, count in (("images", 4), ("images_b", 3)):
+        rows = [f"{name},{tmp_path / option}-{name.replace('/', '-')}-{k}.png" for name in ("p1", "p10", "b/p", "q2")
+                for k in range(count)]  # fmt: skip
+        for number, row in enumerate(rows):
+            write_whole(Path(row.partition(",")[2]), encode_png(noise("", number)))
+        options[option] = tmp_path / f"{option}.csv"
+        options[option].write_text("\n".join(["prompt_id,path", *rows]), encoding="utf-8")
+    run = api.evaluate("preference", scorer=Scorer(), out=tmp_path / "run", **options)
+    suite = stored_suite(run)
+    assert suite.scored_in_blocks() == (labels != ("a", "a/b"))
+    wins = run.verdicts().filter(pl.col("rule") == "win")
+    assert wins["value"].n_unique() > 2  # won, lost, and not to be compared
+    assert_equal_in_blocks(run, monkeypatch, when_missing="loses")
 
 
 class Reader:

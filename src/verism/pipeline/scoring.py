@@ -18,6 +18,7 @@ from verism.records import Estimand, Need, Observed, Prompt, Score, content_hash
 from verism.report_kit.evidence import Evidence
 from verism.report_kit.section import section_records
 from verism.store import TRUTH, Run, Scoring, sorted_verdicts
+from verism.store.blocks import put_in_order
 from verism.suites.base import Suite, complete_scores
 from verism.suites.catalogue import SUITES
 
@@ -174,7 +175,8 @@ def _in_blocks(
     prompts = {p.prompt_id: p for p in run.prompts()}
     facts: dict[str, float] = {}
     reduced = _Reduced(suite, judges)
-    with run.blocks(judges, whole_prompts=suite.whole_prompts) as blocks:
+    key = suite.block_key()
+    with run.blocks(judges, whole_prompts=suite.whole_prompts or key is not None, key=key) as blocks:
         if type(suite).facts is not Suite.facts:
             for images, tables in blocks:
                 block = Observed(prompts=prompts, images=images, observations=tables, judges=judges)
@@ -194,6 +196,8 @@ def _in_blocks(
             written.append(parts / f"{len(written):06}.parquet")
             verdicts.write_parquet(written[-1], compression="lz4")
             del block, images, tables, verdicts
+    if key is not None:
+        written = put_in_order(written, sorted_verdicts, parts)
     pl.scan_parquet(written, glob=False).sink_parquet(file, compression="zstd", compression_level=3)
     remove_tree(parts)
     return pl.scan_parquet(file, glob=False), reduced.observed(prompts, facts), n_images

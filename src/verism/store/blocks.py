@@ -8,19 +8,21 @@ block. It takes the disk space of the tables once more while it lasts, and the t
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["BLOCK", "Dealer", "ImageBlocks", "bounds_of"]
+__all__ = ["BLOCK", "BlockKey", "Dealer", "ImageBlocks", "bounds_of", "put_in_order"]
 
 BLOCK = 16_384  # images
 PROMPT_END = "#"  # in the id of an image, behind that of its prompt
 SAMPLED = 64  # every which id is looked at to find where blocks end
 HELD_BYTES = 2**24  # of rows that wait to be written
+
+BlockKey = Callable[["pl.Series"], "pl.Series"]  # from ids of images what orders them
 
 
 def bounds_of(sample: pl.Series, step: int, size: int, *, whole_prompts: bool = False) -> pl.Series:
@@ -44,13 +46,15 @@ def bounds_of(sample: pl.Series, step: int, size: int, *, whole_prompts: bool = 
 class Dealer:
     """Deals the rows of a table into files, one lot for each block; a context that removes them at its end."""
 
-    def __init__(self, bounds: pl.Series) -> None:
+    def __init__(self, bounds: pl.Series, key: BlockKey | None = None) -> None:
         """A dealer of rows by image.
 
         Args:
             bounds: as ``bounds_of`` gives them.
+            key: what of the ids is held against the bounds; None: the ids.
         """
         self.bounds = bounds
+        self.key = key
         self._folder = tempfile.TemporaryDirectory(prefix="verism-blocks-", ignore_cleanup_errors=True)
         self._lots: dict[tuple[str, int], list[pl.DataFrame | Path]] = {}
         self._held = 0
@@ -88,7 +92,8 @@ class Dealer:
         """
         import polars as pl
 
-        block = self.bounds.search_sorted(rows[by], side="right")
+        keys = rows[by] if self.key is None else self.key(rows[by])
+        block = self.bounds.search_sorted(keys, side="right")
         numbered = rows.with_columns(pl.Series("block", block))
         for (number,), lot in numbered.partition_by("block", as_dict=True, include_key=False).items():
             self._lots.setdefault((table, int(number)), []).append(lot)
@@ -141,3 +146,28 @@ class ImageBlocks:
 
     def __iter__(self) -> Iterator[tuple[pl.DataFrame, dict[str, pl.DataFrame]]]:
         return map(self._read, range(self._size))
+
+
+def put_in_order(parts: Sequence[Path], order: Callable[[pl.DataFrame], pl.DataFrame], folder: Path) -> list[Path]:
+    """Rows about images that several files hold in any order, in files whose images follow each other.
+
+    Args:
+        parts: parquet files with a column ``image_id``; of an image, all rows are in one of them.
+        order: sorts rows by image, and those of an image.
+        folder: where the files are written, as parquet.
+
+    Returns:
+        The files, in the order of the ids.
+    """
+    import polars as pl
+
+    sample = [pl.read_parquet(part, columns=["image_id"])["image_id"].unique().sort() for part in parts]
+    sample = [pl.Series(ids.gather_every(SAMPLED).to_list(), dtype=pl.String) for ids in sample]
+    with Dealer(bounds_of(pl.concat(sample), SAMPLED, BLOCK)) as dealer:
+        for part in parts:
+            dealer.deal("rows", pl.read_parquet(part))
+        empty = pl.read_parquet(parts[0], n_rows=0)
+        written = [folder / f"ordered-{number:06}.parquet" for number in range(len(dealer))]
+        for number, path in enumerate(written):
+            order(dealer.take("rows", number, empty.clear)).write_parquet(path, compression="lz4")
+    return written

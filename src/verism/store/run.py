@@ -39,7 +39,7 @@ from verism.renames import metric_name, protocol_name
 from verism.shards import member_of
 from verism.specs import Presentation, did_you_mean
 from verism.store import blocks, scorings
-from verism.store.blocks import SAMPLED, Dealer, ImageBlocks, bounds_of
+from verism.store.blocks import SAMPLED, BlockKey, Dealer, ImageBlocks, bounds_of
 from verism.store.ids import IdSet, digests
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
 from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, kept_scorings, write_scoring
@@ -1068,6 +1068,7 @@ class Run:
         images: str = "images",
         columns: Sequence[str] | None = None,
         whole_prompts: bool = False,
+        key: BlockKey | None = None,
     ) -> Iterator[ImageBlocks]:
         """Images sorted by id, some thousands at a time, with all that judges said of them.
 
@@ -1081,6 +1082,7 @@ class Run:
             images: the table that lists the images: ``images``, or ``reference`` for real ones.
             columns: of that table, only these, ``sha256`` among them where there are ``observations``; None for all.
             whole_prompts: whether all images of a prompt are in one block.
+            key: what orders images into blocks, from their ids; None: the ids. Prompts are told apart by it, too.
 
         Yields:
             The blocks, of which there is one at least.
@@ -1102,7 +1104,8 @@ class Run:
             nonlocal n_seen
             offset, n_seen = -n_seen % step, n_seen + rows.height
             # As a list: a selection would keep the texts of all rows in memory.
-            return pl.Series(rows["image_id"].gather_every(step, offset).to_list(), dtype=pl.String)
+            ids = pl.Series(rows["image_id"].gather_every(step, offset).to_list(), dtype=pl.String)
+            return ids if key is None else key(ids)
 
         sampled = self._each_part(images, ["image_id"], sample, begin=begin)
         bounds = pl.Series(dtype=pl.String)
@@ -1120,7 +1123,7 @@ class Run:
         of_texts = {table: name for table, name in observations.items() if _listing_of(table) is None}
         whole = {table: self.read(table, name) for table, name in of_texts.items()}
         of_images = {table: name for table, name in observations.items() if table not in of_texts}
-        with Dealer(bounds) as dealer:
+        with Dealer(bounds, key) as dealer:
             self._deal(dealer, images, None, None if columns is None else list(dict.fromkeys(["image_id", *columns])))
             for table, judge in of_images.items():
                 self._deal(dealer, table, judge)

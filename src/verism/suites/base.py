@@ -11,7 +11,7 @@ import copy
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from types import MappingProxyType
@@ -381,6 +381,14 @@ class Suite(ABC):
     def scored_in_blocks(self) -> bool:
         """Whether a large run may be scored block by block: as ``in_blocks`` says, unless that depends on options."""
         return self.in_blocks
+
+    def block_key(self) -> Callable[[pl.Series], pl.Series] | None:
+        """What of the ids of images puts them into blocks, where an image's verdicts rest on those of other prompts.
+
+        Images whose key has the same text before the first ``#``, as ids of one prompt have it, come in one block.
+        The default, None, is for suites whose images need no others, or those of their prompt (``whole_prompts``).
+        """
+        return None
 
     def facts(self, observed: Observed) -> Mapping[str, float]:
         """What the verdicts of one image need to know of all others, for suites that are scored ``in_blocks``.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -300,8 +301,15 @@ class Preference(Suite):
 
     # ------------------------------------------------------------------------------------------ verdicts and scores
     def scored_in_blocks(self) -> bool:
-        """One set; an image of two is compared with those of the other set, which are in other blocks."""
-        return len(self.labels) < 2
+        """Unless the name of a set begins with that of the other: then ids do not tell whose an image is."""
+        return not any(a != b and a.startswith(f"{b}/") for a in self.labels for b in self.labels)
+
+    def block_key(self) -> Callable[[pl.Series], pl.Series] | None:
+        """Of two sets, the id without the name of the set: images that are compared come together."""
+        if len(self.labels) < 2:
+            return None
+        of_sets = f"^(?:{'|'.join(map(re.escape, self.labels))})/"
+        return lambda ids: ids.str.replace(of_sets, "")
 
     def verdicts(self, observed: Observed) -> pl.DataFrame:
         """The score of each image, and, of the first of two sets, its share of wins; table ``verdicts``."""
