@@ -27,6 +27,7 @@ from verism.suites.geneval.layout import read_results
 from verism.suites.geneval.prompts import METADATA_SHA256, draw_prompts, sha256_of
 from verism.suites.geneval.vocabulary import CLASSES, TASKS
 
+COLORED = ["colors", "color_attr"]  # the tasks that look at objects again
 COCO = {"computer mouse": "mouse", "tv remote": "remote", "computer keyboard": "keyboard"}
 
 
@@ -146,7 +147,8 @@ def test_images_with_segmenter_and_clip(released, mask2former, tmp_path):
 def test_another_segmenter_needs_clip_to_look_again(released, mask2former, tmp_path):
     out, clip = tmp_path / "G", tiny_clip(tmp_path / "clip")
     first = ("--segmenter", f"transformers:{mask2former}?min_score=0", "--clip", clip)
-    assert verism("run", "geneval", "--images", released, "--limit", 12, *first, "--out", out).exit_code == 0
+    some = ("--images", released, "--task", COLORED[0], "--task", COLORED[1], "--limit", 4)
+    assert verism("run", "geneval", *some, *first, "--out", out).exit_code == 0
     second = f"transformers:{mask2former}?min_score=0&pairs=99"
     refused = api.open_run(out)
     with pytest.raises(api.UsageError, match=r"of objects that .* found"):
@@ -308,7 +310,7 @@ def alone(released, mask2former, tmp_path_factory):
     """What is asked of every division of work, and what one process makes of it."""
     folder = tmp_path_factory.mktemp("alone")
     judges = {"segmenter": f"transformers:{mask2former}?min_score=0", "clip": str(tiny_clip(folder / "clip"))}
-    call = api._Call.of(None, judges, {"limit": 12, "device": "cpu"})
+    call = api._Call.of(None, judges, {"tasks": COLORED, "limit": 4, "device": "cpu"})
     asked = api._Evaluation("geneval", None, released, folder / "run", None, call)
     return asked, api._made(asked, ALONE)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from verism.errors import UsageError, VerismError
 from verism.judges.detection.builtin import letterbox
 from verism.training._example_chunks import read_chunks, render_chunks
+from verism.training.rendered_training import RenderedTraining
 from verism.training.scene_arrays import SceneArrays, StackedImages, Target
+from verism.training.settings import FACE_RENDERING, FacesConfig, SkinToneConfig
 
 __all__ = [
     "CHUNK",
@@ -29,6 +31,7 @@ __all__ = [
     "FaceFacts",
     "ImageFacts",
     "Kind",
+    "face_training",
     "load_faces",
     "render_faces",
 ]
@@ -285,3 +288,27 @@ def load_faces(folders: Sequence[Path]) -> FaceExamples:
         listed = ", ".join(str(folder) for folder in folders)
         raise UsageError(f"no examples in {listed}; leave --examples out to have some rendered")
     return FaceExamples(images=StackedImages(parts), facts=facts, names=names)
+
+
+C = TypeVar("C", FacesConfig, SkinToneConfig)
+
+
+def face_training(
+    train: Callable[..., Path], finish: Callable[..., dict[str, Any]]
+) -> RenderedTraining[FaceExamples, C]:
+    """The whole way from rendered faces to a measured file.
+
+    Args:
+        train: learns from examples and writes a checkpoint.
+        finish: exports and measures the checkpoint of a folder, given the examples, those of another seed (or None),
+            ``held_out`` and ``threads``.
+    """
+    return RenderedTraining[FaceExamples, C](
+        render=render_faces,
+        load=load_faces,
+        train=train,
+        finish=lambda out, examples, test, config: finish(
+            out, examples(), test, held_out=config.held_out, threads=config.workers
+        ),
+        rendering=FACE_RENDERING,
+    )

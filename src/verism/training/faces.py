@@ -17,11 +17,11 @@ from verism.judges.skin_tone.builtin import FINDER, BuiltinFaces
 from verism.training._onnx_export import with_properties
 from verism.training.detector import CHECKPOINT, export_onnx, train_detector
 from verism.training.face_evaluation import evaluate_finder, search, threshold_for
-from verism.training.face_examples import FaceExamples, load_faces, render_faces
+from verism.training.face_examples import FaceExamples, face_training
 from verism.training.loop import Log
 from verism.training.rendered_training import RenderedTraining
 from verism.training.scene_arrays import SceneArrays, held_out_of, split_held_out
-from verism.training.settings import FACE_RENDERING, FacesConfig
+from verism.training.settings import FacesConfig
 
 __all__ = ["FALSE_PER_IMAGE", "finish", "train_and_export", "train_faces"]
 
@@ -99,13 +99,5 @@ def train_faces(
     )  # fmt: skip
 
 
-train_and_export = RenderedTraining[FaceExamples, FacesConfig](
-    render=render_faces,
-    load=load_faces,
-    train=train_faces,
-    finish=lambda out, examples, test, config: finish(
-        out, examples(), test, held_out=config.held_out, threads=config.workers
-    ),
-    rendering=FACE_RENDERING,
-)
+train_and_export: RenderedTraining[FaceExamples, FacesConfig] = face_training(train_faces, finish)
 """The whole way from images to the finder's measured file."""

@@ -25,11 +25,11 @@ from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._onnx_export import OnnxInterface, with_properties, write_onnx
 from verism.training._replicas import NetworkLearner, averaged_network
 from verism.training.face_evaluation import TonePredictions, evaluate_tones
-from verism.training.face_examples import FaceExamples, load_faces, render_faces
+from verism.training.face_examples import FaceExamples, face_training
 from verism.training.loop import Hooks, Log, fit, log_to
 from verism.training.rendered_training import RenderedTraining
 from verism.training.scene_arrays import held_out_of
-from verism.training.settings import FACE_RENDERING, SkinToneConfig
+from verism.training.settings import SkinToneConfig
 
 if TYPE_CHECKING:
     import torch
@@ -313,13 +313,5 @@ def finish(
     return result
 
 
-train_and_export = RenderedTraining[FaceExamples, SkinToneConfig](
-    render=render_faces,
-    load=load_faces,
-    train=train_skin_tone,
-    finish=lambda out, examples, test, config: finish(
-        out, examples(), test, held_out=config.held_out, threads=config.workers
-    ),
-    rendering=FACE_RENDERING,
-)
+train_and_export: RenderedTraining[FaceExamples, SkinToneConfig] = face_training(train_skin_tone, finish)
 """The whole way from images to the estimator's measured file."""
