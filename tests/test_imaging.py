@@ -3,6 +3,7 @@
 import ast
 import io
 import os
+import re
 import socket
 import struct
 import zlib
@@ -270,8 +271,8 @@ def test_open_image_is_the_only_place_where_pillow_opens_files():
     calls = []
     for path in sorted(HOUSE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        if "PIL" not in text or ".open" not in text:
-            continue
+        if ".open" not in text or not re.search(r"^ *from PIL import .*(\(|\bImage\b)", text, re.MULTILINE):
+            continue  # parsing all of the house takes seconds
         nodes = list(ast.walk(ast.parse(text)))
         pillow = {
             alias.asname or alias.name

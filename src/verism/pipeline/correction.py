@@ -116,19 +116,25 @@ def adjust_by_labels(
         kind: where the labels are from.
     """
     made = []
-    known: dict[tuple[str, str], Mapping[str, str]] = {}
+    # Many estimands are made of the same verdicts; what is known of those is asked for once.
+    known: dict[tuple[str, str], tuple[Mapping[str, str], Mapping[str, Any], Sequence[str]]] = {}
     for estimand in estimands:
         parts, labelled, blind = [], 0, 0
         notes: list[str] = []
         for part in estimand.parts:
             name = (estimand.rule, str(sorted(part.key.items())))
             if name not in known:
-                known[name] = classes(estimand.rule, part.key)
-            truth = [estimand.worth.get(known[name].get(image_id, ""), math.nan) for image_id in part.image_ids]
+                known[name] = (
+                    classes(estimand.rule, part.key),
+                    {} if cells is None else cells(estimand.rule, part.key),
+                    [] if remarks is None else remarks(estimand.rule, part.key),
+                )
+            of_images, cell_of, said = known[name]
+            truth = [estimand.worth.get(of_images.get(image_id, ""), math.nan) for image_id in part.image_ids]
             labelled += sum(not math.isnan(value) for value in truth)
-            chances, unseen = _chances(part, truth, {} if cells is None else cells(estimand.rule, part.key))
+            chances, unseen = _chances(part, truth, cell_of)
             blind += unseen
-            notes += remarks(estimand.rule, part.key) if remarks is not None else []
+            notes += said
             parts.append(
                 LabelledMean(
                     judged=[estimand.worth[label] for label in part.predicted],
