@@ -52,7 +52,7 @@ test: check ## Format, lint, types, imports between parts, and all tests
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-ray: $(DEV) ## The tests on a Ray cluster of this machine, with nothing beside them
-	VERISM_TEST_RAY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/pipeline/test_ray.py
+	VERISM_TEST_RAY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/pipeline/test_ray.py tests/test_tutorials.py::test_blocks_that_need_ray_run
 
 test-isa: $(DEV) ## The numeric tests as on other processors, and which of them pass narrowly
 	$(BIN)/python tests/isa.py $(ISA_ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -30,9 +31,11 @@ class Block:
     text: str
 
 
-def blocks(page: str) -> list[Block]:
-    """The blocks of a page that have to be run or written."""
+def blocks(page: str, extra: str = "") -> list[Block]:
+    """The blocks of a page that have to be run or written: those without a mark, or those that need an extra."""
     found = [Block(m["kind"], m["mark"] or "", m["text"]) for m in BLOCK.finditer(page)]
+    if extra:
+        return [b for b in found if b.mark == f"run with the extra: {extra}"]
     return [b for b in found if not b.mark.startswith(("not run: ", "run with the extra: ")) and is_step(b)]
 
 
@@ -53,10 +56,10 @@ def command(line: str) -> None:
         Path(target).write_text(done.stdout, encoding="utf-8")
 
 
-def run(page: str, name: str) -> dict[str, object]:
+def run(page: str, name: str, extra: str = "") -> dict[str, object]:
     """Every step of a page, in the working directory; the names that its programs have at the end."""
     names: dict[str, object] = {"__name__": "tutorial"}
-    for block in blocks(page):
+    for block in blocks(page, extra):
         if block.kind in ("bash", "sh"):
             for line in filter(None, map(str.strip, block.text.replace("\\\n", " ").splitlines())):
                 command(line)
@@ -98,6 +101,18 @@ def test_tutorial_runs(path, tmp_path, monkeypatch, request):
     page = path.read_text(encoding="utf-8")
     assert sum(block.kind in ("bash", "sh") for block in blocks(page)) >= 1
     run(page, path.name)
+
+
+# Starts a Ray of its own, which needs the cores that other tests use at the same time.
+@pytest.mark.skipif("VERISM_TEST_RAY" not in os.environ, reason="by make test-ray, on its own")
+def test_blocks_that_need_ray_run(tmp_path, monkeypatch):
+    pytest.importorskip("ray", reason="needs the extra ray")
+    monkeypatch.chdir(tmp_path)
+    path = ROOT / "docs" / "tutorials" / "cluster.md"
+    page = path.read_text(encoding="utf-8")
+    assert len(blocks(page, "ray")) == 1
+    run(page, path.name, "ray")
+    assert (tmp_path / "T" / "scores.json").is_file()
 
 
 def test_every_tutorial_is_listed():
