@@ -1,8 +1,8 @@
 """Profile likelihood of shares behind an erring judge: how far a share or a mean can move before the data object.
 
-Unknown are the shares pi of true classes, (K,), and how the judge errs on each, rows A of (K, J + 1): what it says, and
-last that it says nothing of use. The card's items are one multinomial draw for each row. The run's images of which it
-did say something are one draw from ``sum_k pi_k A[k, j]``, given that it said something.
+Unknown are the shares pi of the true classes, (K,), and the judge's error rates, rows A of (K, J + 1): the predicted
+class, and in the last column no usable answer. The card's items are one multinomial draw for each row. The run's images
+with a usable answer are one draw from ``sum_k pi_k A[k, j]``, given that there is one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Experiment:
     """What was counted.
 
     Attributes:
-        judged: images of the run by what was said of them, (J,); any scale.
-        card: items by true class and what was said, in the last column of how many nothing, (K, J + 1).
+        judged: images of the run by predicted class, (J,); any scale.
+        card: items by true and predicted class, the last column without a usable answer, (K, J + 1).
     """
 
     judged: Floats
@@ -112,7 +112,7 @@ def deviance(experiment: Experiment, size: float, start: Floats) -> float:
 def _free(experiment: Experiment, values: Floats, sizes: Floats, start: Floats) -> tuple[Floats, Floats]:
     """State and log-likelihood with no number held, at each of the sizes."""
     f, k = values.shape
-    rows = experiment.card + 1 / experiment.card.shape[1]  # what no item was called may be said all the same
+    rows = experiment.card + 1 / experiment.card.shape[1]  # classes predicted for no item are possible
     if not experiment.card[:, -1].any():
         rows[:, -1] = 0  # nothing is ever lost
     rows /= rows.sum(axis=1, keepdims=True)
@@ -125,8 +125,8 @@ def _free(experiment: Experiment, values: Floats, sizes: Floats, start: Floats) 
 class _Fit:
     """EM of B problems at once, each with its number held at a value, or free where that is NaN.
 
-    The state is the expected images of the run by true class and what was said, lost ones last, (B, K, J + 1); its
-    columns add up to what was said, which steps that overshoot keep.
+    The state is the expected images of the run by true and predicted class, those without an answer last,
+    (B, K, J + 1); its columns add up to the observed counts, which steps that overshoot keep.
 
     Attributes:
         card: (K, J + 1).

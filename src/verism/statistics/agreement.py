@@ -202,7 +202,8 @@ def cohen_kappa(
         seed: see ``krippendorff_alpha``.
         confidence: see ``krippendorff_alpha``.
     Returns:
-        1 for perfect agreement, 0 for chance; NaN if both gave one and the same value throughout, or nobody both.
+        1 for perfect agreement, 0 for chance; NaN if both gave one and the same value throughout, or share no
+        unit.
     Raises:
         ValueError: unequal lengths, a rating outside the categories, unknown weights.
     Source: Cohen 1960, Educ. Psychol. Meas. 20:37-46; 1968, Psychol. Bull. 70:213-220 (weights).

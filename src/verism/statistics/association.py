@@ -35,10 +35,10 @@ __all__ = [
 
 
 class Majority(NamedTuple):
-    """What most raters say of each unit.
+    """The majority of the ratings of each unit.
 
     Attributes:
-        values: the value most raters gave, shape (units,), object; None where nobody rated, or for a tie.
+        values: the value most raters gave, shape (units,), object; None without ratings, or for a tie.
         tied: whether several values were given most often, shape (units,).
         n_ratings: shape (units,).
         share: of the ratings, how many gave the most frequent value; NaN for none.

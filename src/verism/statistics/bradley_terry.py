@@ -32,7 +32,7 @@ class BradleyTerry(NamedTuple):
         bounded: whether the wins alone bound every strength: every group of sides has won against some other, and lost.
             If not, the strengths rest on ``prior``, and there are no intervals.
         n_clusters: prompts with a comparison.
-        n_undefined: resamples in which some strength could not be told, which are left out of the intervals.
+        n_undefined: resamples in which some strength could not be estimated, which are left out of the intervals.
     """
 
     strengths: Floats
@@ -112,7 +112,7 @@ def bradley_terry(
 
 
 def _resampled(table: Floats, added: Floats, n_resamples: int, rng: np.random.Generator) -> Floats:
-    """Strengths of each resample of prompts, shape (n_resamples, K); NaN where they cannot be told."""
+    """Strengths of each resample of prompts, shape (n_resamples, K); NaN where they cannot be estimated."""
     n, k, _ = table.shape
     kinds, counts = np.unique(table.reshape(n, k * k), axis=0, return_counts=True)
     found = np.full((n_resamples, k), np.nan)

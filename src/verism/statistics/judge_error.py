@@ -1,7 +1,7 @@
-"""How often a judge errs, and what a rate would have been without its errors.
+"""Error rates of a judge, and rates adjusted for them.
 
 "Right" is the positive class: ``truth`` says whether an image is right (known because it was rendered, or because
-people looked at it), ``judged`` whether the judge says so.
+annotators labelled it), ``judged`` whether the judge accepts it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def confusion(
 
     Args:
         truth: 1 where the image is right, 0 where it is wrong, shape (N,).
-        judged: what the judge says of the same images, shape (N,).
+        judged: 1 where the judge accepts the image, 0 where it rejects it, shape (N,).
         clusters: label of each image's prompt, shape (N,), if prompts have several images: intervals are then those
             of ``clustered_proportion``. None: images are independent, and intervals Wilson's.
         confidence: confidence level of the intervals, in (0, 1).

@@ -1,11 +1,11 @@
-"""Shares of classes behind what an erring judge says, given how it errs on items of known class.
+"""Shares of true classes behind the predictions of an erring judge, given its errors on items of known class.
 
-An image of true class k is called j with chance ``C[k, j]``; shares pi of the true classes make the judge say j with
-chance ``sum_k pi_k C[k, j]``. From the counts of what was said, and a table of how the judge called items of known
-class, pi follows by maximum likelihood. Both are samples, and the intervals take both into account.
+An image of true class k is predicted as j with probability ``C[k, j]``, so with shares pi of the true classes the judge
+predicts j with probability ``sum_k pi_k C[k, j]``. From the counts of predictions, and a confusion table of items of
+known class, pi follows by maximum likelihood. Both are samples, and the intervals take both into account.
 
-The judge must err on the images of the run as it did on the items of the table: a table from rendered images speaks
-for generated ones only as far as these look alike to the judge.
+The judge must err on the images of the run as it did on the items of the table: a table from rendered images holds for
+generated ones only as far as the judge treats both alike.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = [
     "fit_shares",
 ]
 
-ALIKE = 0.1  # total variation between what is said of two classes, below which the judge hardly tells them apart
-UNFIT = 0.02  # total variation between what was said and what the judge can produce, from which it may not fit
+ALIKE = 0.1  # total variation between the predictions for two classes, below which the judge hardly separates them
+UNFIT = 0.02  # total variation between the predictions and what the judge can produce, from which it may not fit
 FAR = 1.5  # standard deviations between the mean of all images and that of the imaginary cluster
 LITTLE = 0.01  # weight of "nothing changes" beside the information of a class on average
 
@@ -143,7 +143,7 @@ class Counted:
     """A run and a card.
 
     Attributes:
-        per: images of the run by cluster and what was said, (P, J); None where each stands alone.
+        per: images of the run by cluster and predicted class, (P, J); None where images are independent.
         experiment: all images, and the items.
     """
 
@@ -151,11 +151,11 @@ class Counted:
     experiment: Experiment
 
     def sizes(self, values: Floats, shares: Floats, confidence: float) -> Floats:
-        """How many independent images tell as much about each of ``values[f] @ shares`` as these clustered ones.
+        """How many independent images carry as much information on ``values[f] @ shares`` as these clustered ones.
 
-        What is said enters a number by its influence on it, (J,): clusters may agree on light and dark, and hardly on
+        A prediction enters a number by its influence on it, (J,): clusters may agree on light and dark, and hardly on
         neighbouring tones. The influence is that of weighted least squares, with a little weight on "nothing changes",
-        as it has no bounds where the judge tells classes hardly apart.
+        as it has no bounds where the judge hardly separates classes.
         """
         if self.per is None:
             return np.full(len(values), float(self.experiment.judged.sum()))
@@ -178,7 +178,7 @@ class Counted:
         n, judged = float(per.sum()), per.sum(axis=0)
         middle, squares = float(judged @ influence) / n, float(judged @ influence**2)
         deviation = math.sqrt(max(squares / n - middle**2, 1e-12))
-        # What is never said has the greatest influence, but the imaginary cluster is one that there may be.
+        # A class never predicted has the greatest influence, but the imaginary cluster is one that there may be.
         ends = {"lowest": middle - FAR * deviation, "highest": middle + FAR * deviation}
         return effective_size(ClusterTotals(per @ influence, per.sum(axis=1)), squares, **ends, confidence=confidence)
 
@@ -194,25 +194,24 @@ def adjusted_shares(
     """Maximum likelihood shares of the true classes, on the simplex, with intervals.
 
     For two classes the value is that of ``rogan_gladen``. The interval of a class holds the shares that the data do not
-    speak against: with the share held there, the best of all other shares and of all rates of error makes counts of the
+    reject: with the share held there, the best of all other shares and of all rates of error makes counts of the
     run and of the table nearly as likely as any (profile likelihood; chi-square of one degree, for shares of more than
     two classes of two, see ``docs/imbalance.md``). With clusters, the run counts as so many independent images as
-    tell as much about this share.
+    carry as much information on this share.
 
     Args:
-        observed: images that were called each class, shape (J,). None with ``observed_by_cluster``, else its sums.
-        confusion: items of known class, ``confusion[k, j]`` of class k that were called j, shape (K, J). J may exceed K
-            ("no answer" as one more thing to say).
+        observed: images predicted as each class, shape (J,). None with ``observed_by_cluster``, else its sums.
+        confusion: items of known class, ``confusion[k, j]`` of class k that were predicted as j, shape (K, J). J may
+            exceed K ("no answer" as a further prediction).
         observed_by_cluster: the same per prompt, shape (P, J): the interval is then clustered by prompt.
-        unusable: items of each class of which the judge said nothing that could be used, shape (K,). A judge that
-            overlooks one class more often than another makes it rarer among what it does tell of: shares are then those
-            of all images that show a class, and not only of those of which something was said. None: no items, and
-            shares of the latter.
+        unusable: items of each class without a usable answer, shape (K,). A judge that misses one class more often than
+            another makes it rarer among its answers: shares are then those of all images that show a class, and not
+            only of those with an answer. None: no such items, and shares of images with an answer.
         confidence: confidence level, in (0, 1).
     Returns:
         NaN, with a note, without images, without items of a class, or for a judge of two classes no better than
-        chance. The note also names classes that the judge hardly tells apart (their intervals are wide, their sum is
-        better known than either), and says when no shares make the judge say what it said.
+        chance. The note also names classes that the judge hardly separates (their intervals are wide, their sum is
+        better known than either), and reports predictions that no shares can explain.
     Raises:
         ValueError: counts that are negative, not finite, or do not fit the table.
     Source: Rogan & Gladen 1978, Am. J. Epidemiol. 107:71-76; Hopkins & King 2010, Am. J. Polit. Sci. 54:229-247 (shares
@@ -360,8 +359,8 @@ def fit_shares(
 
 
 def _solve(rates: Floats, judged: Floats) -> Floats:
-    """Shares (K,) of greatest likelihood, from rates (K, J) and shares of what was said (J,)."""
-    likelihood = np.maximum(rates.T, 1e-12)  # something was said that no item was ever called
+    """Shares (K,) of greatest likelihood, from rates (K, J) and shares of predictions (J,)."""
+    likelihood = np.maximum(rates.T, 1e-12)  # a class may be predicted that was predicted for no item
     shares = maximise_on_simplex(likelihood[None], judged[None], np.zeros((1, len(rates))), tolerance=1e-9)[0]
     shares = np.where(shares < 1e-6, 0.0, shares)  # an interior point method only comes near
     return cast(Floats, shares / shares.sum())
@@ -381,7 +380,7 @@ def _alike(rates: Floats) -> str:
 
 
 def _unfit(counts: Counted, expected: Floats, shares: Floats, confidence: float) -> str:
-    """Says so when no shares explain what was said, not even with rates of error that the items leave open."""
+    """A note where no shares explain the predictions, not even with error rates that the items leave open."""
     judged = counts.experiment.judged / counts.experiment.judged.sum()
     if np.abs(judged - expected).sum() / 2 <= UNFIT:
         return ""

@@ -1,13 +1,13 @@
-"""Many answers of a judge and few of people: what the people would have said of everything.
+"""Many answers of a judge and few of annotators: the mean that annotators would give for all images.
 
-A judge looked at all images, people at a random part of them. The judge's mean over all is precise and wrong by its
-bias; the mean of the people's answers is right and imprecise. Prediction-powered inference takes the first and adds the
-mean difference of both on the part that people saw: right whatever the judge's errors are, and more precise than the
-people alone as far as the judge agrees with them.
+A judge observes all images, annotators a random part of them. The judge's mean over all is precise but biased; the mean
+of the annotators' labels is unbiased but imprecise. Prediction-powered inference takes the first and adds the mean
+difference of both on the labelled part: valid whatever the judge's errors are, and more precise than the labels alone
+as far as the judge agrees with them.
 
 Source: Angelopoulos et al. 2023, Science 382:669-674 (prediction-powered inference); Angelopoulos, Duchi, Zrnic 2023,
 arXiv:2311.01453 (PPI++: the factor ``lam``). We differ in that the images with labels are among those that were
-judged, in weights, in clusters (prompts) as the units of the variance, and in what is said at ``ppi_sum``.
+judged, in weights, in clusters (prompts) as the units of the variance, and as described at ``ppi_sum``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from verism.statistics.intervals import Interval
 
 __all__ = ["AdjustedNumber", "LabelledMean", "labels_needed", "ppi_mean", "ppi_sum"]
 
-FEWEST = 2  # labelled prompts below which no variance can be told
+FEWEST = 2  # labelled prompts below which no variance can be estimated
 
 
 class LabelledMean(NamedTuple):
@@ -41,7 +41,7 @@ class LabelledMean(NamedTuple):
 
     Attributes:
         judged: what the judge's answer counts as, shape (N,).
-        truth: what the people's answer counts as; NaN where nobody was asked or none could be told, shape (N,).
+        truth: what the annotators' answer counts as; NaN where there is none, shape (N,).
         weights: of each image in the mean, shape (N,), not negative; None for equal ones.
         clusters: prompt of each image, shape (N,); None if images are independent.
         coefficient: what the mean is multiplied by in a sum.
@@ -63,8 +63,8 @@ class AdjustedNumber(NamedTuple):
         value: the adjusted number.
         low: lower end of its interval.
         high: upper end.
-        as_judged: what the judge says of all images.
-        labels_only: what the people's answers say alone, with an interval made in the same way.
+        as_judged: the judge's mean over all images.
+        labels_only: the mean by the labels alone, with an interval made in the same way.
         n_labels: answers of people that entered.
         effective_n: answers of people alone that would give an interval as narrow.
         lam: how far the judge is trusted, from 0 (labels only) to 1, averaged over the parts of a sum.
@@ -294,7 +294,7 @@ def labels_needed(
 
     Args:
         half_width: wanted, > 0.
-        n_images: that the judge looked at.
+        n_images: images that the judge observed.
         sd: of people's answers over images: at most half the range; for a share p, ``sqrt(p (1 - p))``.
         correlation: of judge and people over images, from -1 to 1; a weak guess if there is a pilot study, 0 if not.
         design_effect: growth of the variance because images of a prompt are alike, >= 1.

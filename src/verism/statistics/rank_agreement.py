@@ -21,7 +21,7 @@ from verism.statistics.intervals import Interval
 
 __all__ = ["RankAgreement", "kendall_over_models", "rank_agreement", "spearman_over_models"]
 
-FEWEST_MODELS = 5  # a jackknife over fewer says nothing
+FEWEST_MODELS = 5  # a jackknife over fewer is uninformative
 
 
 class RankAgreement(NamedTuple):
@@ -60,16 +60,16 @@ def rank_agreement(first: ArrayLike, second: ArrayLike, first_wins: ArrayLike, s
         first: values of the models, larger for better, shape (M,), finite.
         second: values of the same models by the other measurement, shape (M,), finite.
         first_wins: first_wins[i, j] is 1 where model i is significantly better than j, -1 where worse, 0 where neither
-            can be told, shape (M, M). For an interval of level 1 - alpha, the tests of either measurement hold together
-            with a probability of 1 - alpha / 2 (Holm's, at that level).
+            is significant, shape (M, M). For an interval of level 1 - alpha, the tests of either measurement hold
+            together with a probability of 1 - alpha / 2 (Holm's, at that level).
         second_wins: the same of the other measurement.
 
     Returns:
-        The coefficients and their ends. Of tau: pairs that either measurement does not tell may be in the same order or
-        in opposite order. Of rho: what the ranks can be that a model may have by the tests, and what rho can be for
-        such a tau. Both measurements order every told pair rightly at once with a probability of 1 - alpha or more,
-        and then the true coefficients lie between the ends, however the tests depend on each other, unless true values
-        are equal to the last bit. The ends are wide where few pairs are told.
+        The coefficients and their ends. Ends of tau: pairs that either measurement does not order significantly may be
+        in the same or in opposite order. Ends of rho: from the ranks that the tests allow each model, and from what rho
+        can be for such a tau. Both measurements order every significant pair correctly at once with a probability of
+        1 - alpha or more, and then the true coefficients lie between the ends, however the tests depend on each other,
+        unless true values are equal to the last bit. The ends are wide where few pairs are significant.
 
     Raises:
         ValueError: unequal lengths, values that are not finite, tables of another shape or not of -1, 0 and 1.

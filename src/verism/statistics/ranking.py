@@ -22,8 +22,8 @@ class Ranking:
         low: best rank that a model can have, shape (M,), 1 .. M: one more than the significantly better models.
         high: worst rank that it can have, shape (M,): M less the models that it is significantly better than.
         best: whether no model is significantly better, shape (M,).
-        wins: wins[i, j] is 1 where i is significantly better than j, -1 where it is worse, 0 where neither can be told,
-            shape (M, M).
+        wins: wins[i, j] is 1 where i is significantly better than j, -1 where it is worse, 0 where neither is
+            significant, shape (M, M).
         p_holm: p-values adjusted for all pairs by Holm, shape (M, M); NaN on the diagonal and where no test was made.
     """
 
