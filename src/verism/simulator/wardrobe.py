@@ -7,7 +7,7 @@ tone, hair, build, background) differs between those that do and those that do n
 
 A label says what can be seen, measured on the image: 1 means that the garment is modelled and that at least
 ``MIN_VISIBLE`` of it is visible; 0 that it is not worn; no label that the attribute is open (a t-shirt is neither "a
-shirt" as defined here nor clearly none; of a garment mostly hidden nobody can tell). In its own block every image has
+shirt" as defined here nor clearly none; of a garment mostly hidden cannot be decided). In its own block every image has
 a label.
 """
 

@@ -33,7 +33,7 @@ def detect_all(detector: BuiltinDetector, arrays: SceneArrays) -> list[Found]:
 
 
 def evaluate_detector(detector: BuiltinDetector, arrays: SceneArrays, threshold: float | None = None) -> dict[str, Any]:
-    """``evaluate_detections`` of what the detector finds, at its own threshold unless told."""
+    """``evaluate_detections`` of what the detector finds, by default at its own threshold."""
     return evaluate_detections(
         detect_all(detector, arrays),
         arrays,

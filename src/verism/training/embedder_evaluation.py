@@ -1,4 +1,4 @@
-"""How well an embedder does on examples: retrieval of texts among a hundred, and garments told apart."""
+"""How well an embedder does on examples: retrieval of texts among a hundred, and recognition of garments."""
 
 from __future__ import annotations
 

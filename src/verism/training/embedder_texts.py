@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 Fit = Literal["fits", "holds", "part", "open", "false"]
-"""Of a text and an image: it says all; it is true of all objects and says less; it names some of the objects; nobody
-can tell; it is false."""
+"""Relation of a text to an image: complete; true of all objects but less detailed; names some of the objects;
+undecided; false."""
 
 _RELATIONS: Mapping[str, tuple[str, ...]] = {
     "left": ("left to", "to the left of", "on the left of", "left of", "on the left side of"),

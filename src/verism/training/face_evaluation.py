@@ -31,7 +31,7 @@ __all__ = [
 SAME_FACE = 0.4  # intersection over union from which on a box has found a face
 NEAR_FACE = 0.15  # from which on a box that has found none is misplaced, and below which it is false
 HEIGHTS = (0, 12, 16, 20, 24, 32, 48, 96)
-"""Lower ends of the ranges of face heights, in pixels of the image, that results are told apart by."""
+"""Lower ends of the ranges of face heights, in pixels of the image, by which results are grouped."""
 
 _PERMUTATIONS = 9_999
 
@@ -171,7 +171,7 @@ def evaluate_finder(searched: Sequence[Searched], threshold: float, *, smallest:
     Args:
         searched: what the finder made of images.
         threshold: score from which on boxes count.
-        smallest: height of a face in pixels from which on it counts in ``recall`` and what is told of groups; all
+        smallest: height of a face in pixels from which on it counts in ``recall`` and in the groups; all
             heights are in ``by_height``.
 
     Returns:
@@ -255,8 +255,8 @@ def evaluate_tones(predictions: TonePredictions) -> dict[str, Any]:
 
     Returns:
         ``exact`` and ``within_one`` in [0, 1]; ``mean_error`` in tones, positive: too dark; ``calibration_error`` of
-        the probability of the tone it says, ten bins; ``table``: rows of true tones, how often each was said; by group
-        (``by_tone``, ``by_light``, ``by_cast``, ``by_level``, ``by_kind``, ``by_height``) ``n``, ``exact`` and
+        the probability of the predicted tone, ten bins; ``table``: true tones in rows, predicted ones in columns; by
+        group (``by_tone``, ``by_light``, ``by_cast``, ``by_level``, ``by_kind``, ``by_height``) ``n``, ``exact`` and
         ``within_one``.
     """
     true, said = predictions.true, predictions.chances.argmax(axis=1) + 1

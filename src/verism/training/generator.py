@@ -1,7 +1,8 @@
 """Training and exporting the built-in text-to-image model.
 
-Two painters learn first to describe sceneries and objects by a few whole numbers, and to paint them from these; then
-the writer learns to write such descriptions for a prompt. Both can be stopped, resumed and continued at any time.
+Two autoencoders with discrete codes are trained first: one encodes and decodes backgrounds, one objects. Then a
+transformer, the writer, is trained to predict these codes from a prompt. Both can be stopped, resumed and continued at
+any time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The networks of the built-in generator: two that paint layers from a few whole numbers, and one that writes these.
+"""The networks of the built-in generator: two that decode layers from discrete codes, and one that predicts the codes.
 
 Painters are autoencoders with a finite scalar quantised code (Mentzer et al. 2024, arXiv:2309.15505): each code is one
 of 64, two dimensions of eight levels. The writer is a causal transformer over the words of a prompt and the tokens of

@@ -1,6 +1,6 @@
 """Training the built-in generator's writer: a transformer that writes descriptions of images for prompts.
 
-Prompts and the painters' codes of *train* scenes are all it sees.
+It is trained on prompts and the autoencoders' codes of *train* scenes only.
 """
 
 from __future__ import annotations

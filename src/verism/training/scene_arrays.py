@@ -230,7 +230,7 @@ def load_scene_arrays(
         splits: which splits to read.
         size: side in pixels; other images are resized, boxes with them.
         skip_incomplete: leave out box files (and folders) that are not complete yet, instead of raising.
-        log: told what is decoded or skipped.
+        log: receives a line for what is decoded or skipped.
     Raises:
         UsageError: no box file in a folder, or a class outside ``classes``.
         IncompleteScenesError: an image is missing.

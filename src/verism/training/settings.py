@@ -131,7 +131,7 @@ class _Checked:
 # --------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(_Checked):
-    """What every training can be told."""
+    """Settings that every training has."""
 
     steps: int | None = setting("Length in steps, resumed parts counted in.", None, within="[1, inf)")
     minutes: float | None = setting(
@@ -229,7 +229,7 @@ class NetworkConfig(TrainConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentConfig(_Checked):
-    """How images are varied for detector training: probabilities, unless said otherwise."""
+    """How images are varied for detector training: probabilities, unless stated otherwise."""
 
     flip: float = setting("Mirrored; not half of them, as it mirrors the letters on signs.", 0.3, within="[0, 1]")
     scale: tuple[float, float] = setting("Range of the zoom, log-uniform.", (0.75, 1.25))
@@ -456,7 +456,7 @@ ALL_SCENES = SceneChoice()
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorConfig(PainterConfig):
-    """The built-in generator: settings of the painters, and what both parts share."""
+    """The built-in generator: settings of the layer autoencoders, and what both parts share."""
 
     painter_share: float = setting("Share of the minutes for the layer decoders; the writer needs less.", 0.6,
                                    within="(0, 1)")  # fmt: skip

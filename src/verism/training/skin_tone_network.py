@@ -1,7 +1,7 @@
 """The built-in estimator of skin tone as a PyTorch network, with its loss.
 
-A residual network (He et al. 2016, arXiv:1512.03385) looks at the face, a smaller one at the whole image, whose colours
-tell of the light; both are pooled over their places by mean and maximum and read together. Tones have an order: the
+A residual network (He et al. 2016, arXiv:1512.03385) encodes the face, a smaller one the whole image, whose colours
+depend on the light; both are pooled over positions by mean and maximum, and concatenated. Tones have an order: the
 target is a normal distribution about the true one (soft labels as of Díaz and Marathe 2019, CVPR, with squared
 distances in tones), so that a neighbour costs less than a tone far away.
 

@@ -366,7 +366,7 @@ class SocialBiasV1(Suite):
         if few := counts["few"] + absent:
             lines.append(
                 f"prompts with fewer usable images than the published {PUBLISHED_IMAGES}, or than were asked for: "
-                f"{few}; the votes of {counts['none'] + absent} are missing, the others rest on less"
+                f"{few}; {counts['none'] + absent} of them have no vote, the others vote with fewer images"
             )
         if alike := counts["alike"]:
             lines.append(
