@@ -12,6 +12,7 @@ from sklearn.metrics import cohen_kappa_score, matthews_corrcoef, roc_auc_score
 from verism.statistics import krippendorff_alpha
 from verism.statistics.agreement import cohen_kappa, fleiss_kappa, rating_counts
 from verism.statistics.association import (
+    FEW,
     auc,
     kendall_tau,
     kendall_tau_b,
@@ -101,6 +102,15 @@ def test_coefficients_with_and_without_ties_are_those_of_scipy(seed, digits):
     assert pearson_r(x, y) == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-14)
     assert spearman(x, y, **QUICK).value == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-14)
     assert roc_area(x, y > 0) == pytest.approx(roc_auc_score(y > 0, x), abs=1e-14)
+
+
+@pytest.mark.parametrize("n", [2, 3, 24, FEW, FEW + 1])
+def test_kendall_s_tau_of_few_and_of_many_values_is_that_of_scipy(n):
+    rng = np.random.default_rng(n)
+    for values in (2, 5, 1_000_000):
+        x, y = rng.integers(0, values, n) / 3, rng.integers(0, 4, n)
+        x[0], y[0], x[1], y[1] = 0, 0, 1e308, 9  # neither side is constant
+        assert kendall_tau(x, -y) == pytest.approx(stats.kendalltau(x, -y).statistic, abs=1e-15)
 
 
 @pytest.mark.parametrize("coefficient", [kendall_tau, pearson_r, roc_area])

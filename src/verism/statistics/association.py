@@ -33,6 +33,8 @@ __all__ = [
     "spearman_rho",
 ]
 
+FEW = 128  # values of a side up to which all pairs are compared at once
+
 
 class Majority(NamedTuple):
     """The majority of the ratings of each unit.
@@ -129,6 +131,13 @@ def kendall_tau(x: ArrayLike, y: ArrayLike) -> float:
     a, b = finite_pair(x, y)
     if _is_constant(a) or _is_constant(b):
         return math.nan
+    if len(a) <= FEW:
+        # The same numbers of pairs as SciPy counts, and the same quotient; a resample of few pairs is tens of times
+        # quicker so.
+        order_a, order_b = (np.subtract(v[:, None] > v, v[:, None] < v, dtype=np.int8) for v in (a, b))
+        excess = int((order_a * order_b).sum(dtype=np.int64)) / 2
+        untied = [np.count_nonzero(order) / 2 for order in (order_a, order_b)]
+        return float(np.clip(excess / np.sqrt(untied[0]) / np.sqrt(untied[1]), -1.0, 1.0))
     from scipy.stats import kendalltau
 
     return float(kendalltau(a, b).statistic)
