@@ -184,6 +184,7 @@ def train_second_look(
         classes=config.classes, colors=config.colors, width=config.width, batch_size=config.batch_size,
         seed=config.seed,
     )  # fmt: skip
+    confused: np.ndarray = np.zeros(0, dtype=np.int64)  # numbers of objects, drawn below
     torch.manual_seed(config.seed)
     network = SecondLookNetwork(len(config.classes), len(config.colors), width=config.width)
 
