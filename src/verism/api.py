@@ -889,7 +889,7 @@ def _seed(suite: Suite, call: _Call) -> int:
 
 
 def _dealt(maker: Generator, suite: Suite, prompts: Sequence[Prompt], seed: int, call: _Call) -> Generator:
-    """The generator as a call uses it: with images shared with other runs, or dealt to prompts at random."""
+    """The generator as a call uses it: with images shared with other runs, or shuffled across prompts."""
     generator = maker
     if call.run.shared is not None and getattr(maker, "text_only", False):
         generator = SharingGenerator(maker, call.run.shared)

@@ -245,3 +245,8 @@ def test_completion_prints_a_program_for_the_shell(shell):
     if isinstance(done.exception, (UsageError, click.ClickException)):
         pytest.skip("no such shell here")
     assert "_VERISM_COMPLETE" in done.stdout
+
+
+def test_python_m_is_the_same_program():
+    done = subprocess.run([sys.executable, "-m", "verism", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("verism, version ")

@@ -32,7 +32,7 @@ def accuracy(right: ArrayLike) -> float:
 
 
 def expected_shuffled_accuracy(keys: Sequence[Hashable]) -> float:
-    """Accuracy a perfect judge would report if images were dealt to prompts at random: the floor of a suite.
+    """Accuracy a perfect judge would report if images were assigned to prompts at random: the chance level of a suite.
 
     Every prompt gets the true image of a prompt drawn uniformly, with replacement, from the same N. It is right when
     both share the key, which happens with probability ``sum over keys (n_k / N)**2``.
