@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 
 import verism
 from verism.cli.main import cli
 from verism.manifest import canonical_suite_name
 from verism.options import build
-from verism.records import TABLES
+from verism.records import TABLES, Result, frame
 from verism.registry import BARE, GENERATORS, JUDGES, Spec
 from verism.suites.catalogue import SUITES
 from verism.terminal import LazyCommand
@@ -367,14 +368,44 @@ def test_python_in_documents_names_what_exists(path):
                 assert hasattr(verism, node.attr), ast.unparse(node)
 
 
-def test_the_generator_and_judge_of_the_architecture_page_run(tmp_path):
-    (block,) = [b for b in python_blocks(ROOT / "docs" / "architecture.md") if "class Blind" in b]
-    names: dict[str, Any] = {}
-    exec(block, names)
+class Grey:
+    """Returns a grey image for every prompt, and refuses dogs.
+
+    Args:
+        level: grey level of the lower half, 0 to 255.
+        size: width and height in pixels; the run's own size, if it sets one.
+    """
+
+    def __init__(self, *, level: int = 128, size: int = 64) -> None:
+        self.level, self.size = level, size
+        self.name = f"grey-1?level={level}&size={size}"  # weights and settings: it enters the manifest
+
+    def generate(self, requests):
+        for r in requests:  # r.prompt.text, r.seed, r.index
+            if "dog" in r.prompt.text:
+                yield Result(image_id=r.image_id, state="refused", note="no dogs")
+            else:
+                pixels = np.full((self.size, self.size, 3), self.level, np.uint8)
+                pixels[: self.size // 2] = r.seed % 100  # one flat colour would count as blank
+                yield Result(image_id=r.image_id, state="ok", pixels=pixels)
+
+
+class Blind:
+    """Detects nothing. One row with query -1 records that an image was processed."""
+
+    role = "detector"  # `roles = ("clip", "features")` for several
+    name = "blind-1"
+
+    def observe(self, images, need):
+        row = {"judge": self.name, "query": -1}
+        return frame(need.table, [{"image_id": image.image_id, **row} for image in images])
+
+
+def test_classes_of_the_documented_shape_are_a_generator_and_a_judge(tmp_path):
     run = verism.evaluate(
         "paintskills",
-        model=build(names["Grey"]),
-        detector=build(names["Blind"]),
+        model=build(Grey),
+        detector=build(Blind),
         out=tmp_path / "run",
         skills=["object"],
         limit=15,
