@@ -86,6 +86,18 @@ def test_due_steps_are_multiples_that_were_not_evaluated(tmp_path):
     assert [step for step in range(31) if made.is_due(step)] == [20, 30]
 
 
+def test_a_checkpoint_that_paints_less_is_not_compared_without_a_word(tmp_path):
+    model = ToyModel(1.0)
+    made = evaluator(tmp_path)
+    made.evaluate(10, model.paint)
+    black = set(sorted(model.scenes)[: len(model.scenes) * 2 // 3])
+    found = made.evaluate(20, lambda prompt, seed: model.paint(prompt, seed) * (prompt not in black))
+    assert found.against_last[0].reasons[0].startswith("usable answers: ")
+    assert "unusable)" in found.summary().partition("\n")[0]
+    assert "against the last (step 10): not comparable, usable answers: " in found.summary()
+    assert found.summary().endswith("in step 20")
+
+
 def test_comparison_is_that_of_two_runs_and_names_last_and_best(tmp_path):
     model = ToyModel()
     made = trained(tmp_path, model, {10: 0.1, 20: 1.0, 30: 0.4})

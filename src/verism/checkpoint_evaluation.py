@@ -69,7 +69,8 @@ class CheckpointEvaluation:
         step: optimizer steps the model was trained for.
         checkpoint: name of the checkpoint; empty if it has none.
         score: the number that checkpoints are ranked by.
-        against_last: differences from the evaluation before, this one minus that; empty for the first.
+        against_last: differences from the evaluation before, this one minus that; empty for the first. Those
+            that are not comparable, as where fewer images can be used, have ``reasons``.
         against_best: differences from the best evaluation before, likewise.
         last_step: step of the evaluation before; None for the first.
         best_step: step of the best evaluation before; None for the first.
@@ -94,16 +95,17 @@ class CheckpointEvaluation:
         text = (
             f"step {self.step}: {s.metric} {_number(s.value)} [{_number(s.ci_low)}, {_number(s.ci_high)}]  {self.line}"
         )
+        if s.n_unusable:
+            text += f"  ({s.n_unusable:,} of {s.n_used + s.n_unusable:,} unusable)"
         for name, step, rows in (
             ("last", self.last_step, self.against_last),
             ("best", self.best_step, self.against_best),
         ):
             if rows and (name == "last" or step != self.last_step):
                 d = rows[0]
-                text += (
-                    f"\n  against the {name} (step {step}): {d.difference:+.4f} "
-                    f"[{d.ci_low:+.4f}, {d.ci_high:+.4f}], p = {d.p_value:.3g}"
-                )
+                change = f"{d.difference:+.4f} [{d.ci_low:+.4f}, {d.ci_high:+.4f}], p = {d.p_value:.3g}"
+                text += f"\n  against the {name} (step {step}): "
+                text += f"not comparable, {'; '.join(d.reasons)}" if d.reasons else change
         return text
 
 
@@ -339,7 +341,7 @@ class CheckpointEvaluator:
         if base is None:
             return ()
         try:
-            rows = self.compare(base, step)
+            rows = api.compare(self.run(base), self.run(step), anyway=True, names=(f"step {base}", f"step {step}"))
         except VerismError:  # no image of one of them can be used
             return ()
         return tuple(sorted(rows, key=lambda d: (bool(d.group), d.metric != score.metric)))
