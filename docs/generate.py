@@ -208,7 +208,7 @@ def merged_specs(suites: Sequence[type[Suite]]) -> list[tuple[MetricSpec, tuple[
 
 def metric_cells(spec: MetricSpec) -> tuple[str, str]:
     """Range with direction, and how the metric is compared."""
-    arrow = {"higher": " ↑", "lower": " ↓"}.get(spec.better, "")
+    arrow = {"higher": " ↑", "lower": " ↓"}.get(spec.better or "", "")
     compared = DASH if spec.compare == "never" else spec.compare + (", equal n" if spec.depends_on_n else "")
     return scale_text(spec.scale) + arrow, compared
 
