@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import html
 import importlib
 import inspect
 import io
@@ -142,7 +143,9 @@ def page() -> str:
     parts = [
         HEAD,
         METRICS,
+        '<div class="meanings" markdown>\n',
         table(["suite", "metric", "meaning", "range", "compared", "source"], metric_rows(suites)),
+        "</div>\n",
         "## Protocols\n\nCompare models by the first protocol of a suite.\n",
         table(
             ["suite", "protocol", "what it does"],
@@ -321,8 +324,21 @@ def merged(suites: Sequence[type[Suite]], rows: Iterable[tuple[type[Suite], tupl
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of Markdown."""
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    lines += [f"| {' | '.join(map(cell_text, row))} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def cell_text(text: str) -> str:
+    """A cell without bars that would end it: in code as an entity, as not every Markdown reader unescapes them there.
+
+    >>> cell_text("`--gpus all|N`: a|b")
+    '<code>--gpus all&#124;N</code>: a\\\\|b'
+    """
+
+    def code(found: re.Match[str]) -> str:
+        return f"<code>{html.escape(found[1], quote=False).replace('|', '&#124;')}</code>"
+
+    return re.sub(r"`([^`]*\|[^`]*)`", code, text).replace("|", r"\|")
 
 
 def with_blocks(text: str) -> str:
