@@ -48,7 +48,7 @@ dev: $(DEV) ## Install verism with everything its tests need into .venv
 test: check ## Format, lint, types, imports between parts, and all tests
 	@# One thread for each worker's arithmetic: two libraries that both take every core slow each other down. Compiled
 	@# files are kept even where the environment says otherwise: without them every worker, and every process that a
-	@# test starts, compiles verism and the tests anew, which takes a third of the time.
+	@# test starts, compiles verism and the tests anew.
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-ray: $(DEV) ## The tests on a Ray cluster of this machine, with nothing beside them

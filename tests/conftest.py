@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def disk() -> Iterator[None]:
-    """Nothing of this process waits for the disk: a tenth of all the time, and no test cuts the power.
+    """Nothing of this process waits for the disk: tests write thousands of files, and none cuts the power.
 
     Processes that tests start, also those that they kill, wait as ever.
     """
