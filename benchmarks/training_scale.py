@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -30,7 +31,7 @@ import polars as pl
 from verism import api
 from verism.files import write_json, write_whole
 from verism.statistics.intervals import clustered_proportion
-from verism.statistics.paired import paired_difference
+from verism.statistics.paired import PairedDifference, paired_difference
 
 FRACTIONS = (1.0, 0.5, 0.1)
 SEEDS = (0, 1)
@@ -172,7 +173,7 @@ def page(out: Path, docs: Path) -> None:
     scenes = {state["fraction"]: state["scenes"] for state in record["trainings"]}
     minutes = sum(state["processor_s"] for state in record["trainings"]) / 60
     write_whole(docs / "training-scale.md", PAGE.format(
-        tables=tables, steps=record["steps"], judge=record["judge"]["detector"], seed=TEST_SEED, minutes=round(minutes),
+        tables=tables, short=in_short(record["differences"]), steps=record["steps"], judge=record["judge"]["detector"], seed=TEST_SEED, minutes=round(minutes),
         whole=scenes[1.0], half=scenes[0.5], tenth=scenes[0.1], painter=PAINTER["steps"], prompts=PER_SKILL,
         rounds=record["steps"] // ROUND, **WRITER,
     ))  # fmt: skip
@@ -186,19 +187,22 @@ difference. The same study on the built-in generator, from {whole:,}, {half:,} a
 
 ![Accuracy by share of the train scenes](images/training-scale.svg)
 
+{short}
+
 {tables}
 In parentheses: the two trainings (seeds), which choose other scenes. Intervals are over prompts, the same for all
 models; they do not hold how much a further training would differ, of which two seeds say little.
 
 **What was held equal.** Steps, not minutes: the cores were shared with other programs, so that minutes would not have
-been equal. Each writer took {steps:,} steps of 32 descriptions at a constant learning rate ({minutes} processor minutes
-for all six); the shipped model took 8,209. The writers are smaller than the shipped one: width {width}, {depth} blocks.
+been equal. Each writer took {steps:,} steps of 32 descriptions at a constant learning rate, some {minutes} processor
+minutes for all six; the shipped model took 8,209. The writers are smaller than the shipped one: width {width}, {depth}
+blocks.
 
 **What differs from the paper.** There a large model was finetuned; here a small one learns from nothing. As there, the
-image tokenizer is frozen: the painters were trained once, on all scenes ({painter} steps, half the channels), and only
-the writer learns from fewer. `verism train generator --fraction` trains both parts on the share. Relations are learnt
-late (the shipped model learnt them after some 1,200 steps, see its curve): with fewer steps the spatial column tells
-little of the data.
+image tokenizer is frozen: the painters were trained once, on all scenes ({painter} steps, half the channels), and
+only the writer learns from fewer. `verism train generator --fraction` trains both parts on the share. Relations are
+learnt late (the shipped model learnt them after some 1,200 steps, see its curve): before that the spatial column also
+shows how far a training has come.
 
 Judge: `{judge}`, {prompts} prompts of each skill, test seed {seed}, which was used for nothing else. Accuracies
 hold the judge's error ([model card](models/builtin-generator.md)); it is the same for all rows.
@@ -236,8 +240,10 @@ def table(out: Path, svg: Path | None, as_json: Path | None) -> dict:
         mean = 100 * float(np.mean([c["value"] for c in own]))
         print(f"| {fraction:.0%} | " + " | ".join(map(words, own)) + f" | {mean:.1f} |")
     print("\n| difference from 100 % | object | count | spatial |\n|---|---|---|---|")
+    differences = {(f, skill): difference(rows, f, skill) for f in FRACTIONS[1:] for skill in SKILLS}
     for fraction in FRACTIONS[1:]:
-        print(f"| {fraction:.0%} | " + " | ".join(difference(rows, fraction, skill) for skill in SKILLS) + " |")
+        shown = [interval_words(differences[fraction, skill]) for skill in SKILLS]
+        print(f"| {fraction:.0%} | " + " | ".join(shown) + " |")
     print("\nPublished (ICCV 2023, Table 5):\n")
     print("| train images | model | object | count | spatial |\n|---|---|---|---|---|")
     for model, published in PUBLISHED.items():
@@ -246,9 +252,10 @@ def table(out: Path, svg: Path | None, as_json: Path | None) -> dict:
     judges = api.open_run(out / name_of(1.0, 0) / f"run-{steps}").manifest.scoring.judges
     states = [state_of(out / name_of(f, s)) for f, s in trainings()]
     print(f"\njudge: {judges}\nstates: {json.dumps(states)}")
-    record = {"steps": steps, "judge": dict(judges), "cells": cells, "trainings": states}
+    record: dict[str, Any] = {"steps": steps, "judge": dict(judges), "cells": cells, "trainings": states}
     if as_json is not None:
         write_json(as_json, record)
+    record["differences"] = differences
     if svg is not None:
         write_whole(svg, figure(cells, steps))
     return record
@@ -259,15 +266,34 @@ def words(cell: dict) -> str:
     return f"{100 * cell['value']:.1f} [{100 * cell['low']:.1f}, {100 * cell['high']:.1f}] ({seeds})"
 
 
-def difference(rows: pl.DataFrame, fraction: float, skill: str) -> str:
-    """In points, over the same prompts and training seeds."""
+def in_short(differences: dict[tuple[float, str], PairedDifference]) -> str:
+    """Which accuracies differ from those with all scenes, in a sentence for each share."""
+    sentences = []
+    for fraction in FRACTIONS[1:]:
+        apart = [
+            f"{skill} by {interval_words(made)} points"
+            for skill in SKILLS
+            if (made := differences[fraction, skill]).low > 0 or made.high < 0
+        ]
+        sentences.append(
+            f"With {fraction:.0%} of the scenes, "
+            + (f"what differs from all of them is {' and '.join(apart)}." if apart else "no skill differs.")
+        )
+    return " ".join(sentences)
+
+
+def interval_words(made: PairedDifference) -> str:
+    return f"{100 * made.difference:+.1f} [{100 * made.low:+.1f}, {100 * made.high:+.1f}]"
+
+
+def difference(rows: pl.DataFrame, fraction: float, skill: str) -> PairedDifference:
+    """As a share, over the same prompts and training seeds."""
     of = rows.filter(pl.col("skill") == skill)
     keys = ["prompt_id", "image_id", "seed"]
     whole = of.filter(pl.col("fraction") == 1.0).select(*keys, "value")
     part = of.filter(pl.col("fraction") == fraction).select(*keys, pl.col("value").alias("part"))
     both = whole.join(part, on=keys)
-    made = paired_difference(both["value"].to_numpy(), both["part"].to_numpy(), both["prompt_id"].to_numpy(), seed=0)
-    return f"{100 * made.difference:+.1f} [{100 * made.low:+.1f}, {100 * made.high:+.1f}]"
+    return paired_difference(both["value"].to_numpy(), both["part"].to_numpy(), both["prompt_id"].to_numpy(), seed=0)
 
 
 # -------------------------------------------------------------------------------------------------------------- figure

@@ -185,6 +185,7 @@ def train_second_look(
         seed=config.seed,
     )  # fmt: skip
     confused: np.ndarray = np.zeros(0, dtype=np.int64)  # numbers of objects, drawn below
+    confused = np.zeros(0, dtype=np.int64)
     torch.manual_seed(config.seed)
     network = SecondLookNetwork(len(config.classes), len(config.colors), width=config.width)
 
