@@ -173,7 +173,8 @@ def page(out: Path, docs: Path) -> None:
     scenes = {state["fraction"]: state["scenes"] for state in record["trainings"]}
     minutes = sum(state["processor_s"] for state in record["trainings"]) / 60
     write_whole(docs / "training-scale.md", PAGE.format(
-        tables=tables, short=in_short(record["differences"]), steps=record["steps"], judge=record["judge"]["detector"], seed=TEST_SEED, minutes=round(minutes),
+        tables=tables, short=in_short(record["differences"]), steps=record["steps"],
+        judge=record["judge"]["detector"], seed=TEST_SEED, minutes=round(minutes),
         whole=scenes[1.0], half=scenes[0.5], tenth=scenes[0.1], painter=PAINTER["steps"], prompts=PER_SKILL,
         rounds=record["steps"] // ROUND, **WRITER,
     ))  # fmt: skip
