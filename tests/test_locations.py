@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
@@ -21,6 +24,8 @@ from verism.imaging import read_image
 from verism.limits import IMAGE_BYTES, Limit
 from verism.locations import RemotePath, beside, is_file, is_remote, location, names_in, remove_tree
 from verism.store import Run
+
+GOOGLE_NAMES = ("client_email", "private_key", "private_key_id")
 
 
 @pytest.fixture
@@ -249,6 +254,40 @@ def test_a_run_in_object_storage_is_as_one_on_a_disk(s3, tmp_path):
     assert page.exit_code == 0, page.stderr
     compared = command("compare", "s3://bucket/runs/one", tmp_path / "run")
     assert compared.exit_code == 0, compared.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [("az://account7/container/x/y.csv", "/account7/container/x/y.csv"), ("gs://bucket7/x/y.csv", "/bucket7/x/y.csv")],
+)
+def test_urls_of_other_services_name_the_object_that_is_asked_for(url, asked, monkeypatch, tmp_path):
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = unquote(urlsplit(self.path).path) == asked
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Length", "5" if found else "0")
+            self.send_header("ETag", '"1"')
+            self.send_header("Last-Modified", "Tue, 24 Nov 2026 12:00:00 GMT")
+            self.end_headers()
+            self.wfile.write(b"a,b\n\n" if found else b"")
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        account = {"gcs_base_url": endpoint, "disable_oauth": True, **dict.fromkeys(GOOGLE_NAMES, "")}
+        (tmp_path / "account.json").write_text(json.dumps(account))
+        for name, value in {
+            "AZURE_STORAGE_ENDPOINT": f"{endpoint}/account7",
+            "AZURE_STORAGE_ACCOUNT_KEY": "c2VjcmV0",
+            "AZURE_ALLOW_HTTP": "true",
+            "GOOGLE_SERVICE_ACCOUNT": str(tmp_path / "account.json"),
+            "GOOGLE_ALLOW_HTTP": "true",
+        }.items():
+            monkeypatch.setenv(name, value)
+        assert location(url).read_bytes() == b"a,b\n\n"
+        server.shutdown()
 
 
 def test_a_killed_write_leaves_nothing_that_readers_take_for_whole(s3):

@@ -508,9 +508,13 @@ def _store(root: str) -> Any:
 def _connect(root: str) -> Any:
     require("obstore", extra="storage", purpose=f"object storage ({root})")
     from obstore.exceptions import BaseError
-    from obstore.store import from_url
+    from obstore.store import AzureStore, from_url
 
+    scheme, _, names = root.partition("://")
     try:
+        if scheme == "az":  # as a URL, obstore takes the first name for the container
+            account, _, container = names.partition("/")
+            return AzureStore(container, account_name=account)
         return from_url(root)
     except (BaseError, ValueError) as err:
         raise UsageError(f"{root} cannot be used: {_plain(err)}") from err
