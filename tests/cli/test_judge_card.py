@@ -111,7 +111,7 @@ def test_other_roles_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("judge", "command", "each"),
     [
-        ("builtin", "verism scenes portraits --count 300 --size 256 --seed 91001", 30),
+        ("builtin", "verism scenes portraits --count 300 --size 256 --seed 91002", 30),
         ("cascade", "verism scenes portraits --count 600 --size 256 --seed 1", 60),
     ],
 )
