@@ -370,11 +370,11 @@ def test_python_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
         def observe(self, images: Any, need: object) -> object:  # noqa: ARG002
             return frame("detections", [{"image_id": i.image_id, "judge": self.name, "query": -1} for i in images])
 
-    def paint(prompt: str, seed: int) -> Any:
+    def generate(prompt: str, seed: int) -> Any:
         return np.random.default_rng([len(prompt), seed]).integers(0, 255, (32, 32, 3), dtype=np.uint8)
 
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"paint": paint, "detector": Blind(), "Path": Path, "json": json}
+    names: dict[str, Any] = {"generate": generate, "detector": Blind(), "Path": Path, "json": json}
     exec(compile(hook, "trackers.md", "exec"), names)
     assert capsys.readouterr().out.startswith("2000 {'mean_accuracy': ")
     events = EventAccumulator(str(tmp_path / "logs" / "2000")).Reload()

@@ -175,7 +175,7 @@ def test_lines_without_which_numbers_are_misread(tmp_path):
     observed = seen(suite, lambda *_: {}, states=gone, sha256=lambda p, i: p.prompt_id if i else "x")
     lines = " | ".join(suite.remarks(observed))
     assert "kappa below 0.1" in lines
-    assert "or than were asked for: 2; the votes of 1 are missing" in lines
+    assert "or than were asked for: 2; 1 of them have no vote" in lines
     assert "the same image more than once: 3" in lines
     assert "ViT-B/32" not in lines
     full = SocialBiasV1.make({"limit": 5})
@@ -184,7 +184,7 @@ def test_lines_without_which_numbers_are_misread(tmp_path):
     assert "are of CLIP ViT-B/32" in lines
     assert "usable" not in lines
     full = SocialBiasV1.make({"limit": 5, "n_images": 2})
-    assert "or than were asked for: 5; the votes of 0" in " ".join(full.remarks(seen(full, lambda *_: {})))
+    assert "or than were asked for: 5; 0 of them have no vote" in " ".join(full.remarks(seen(full, lambda *_: {})))
 
 
 # ---------------------------------------------------------------------------------------------------------- properties
