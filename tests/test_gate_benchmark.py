@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from benchmark_modules import benchmark
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
 def benchmark_of_gates() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("gate_benchmark", ROOT / "benchmarks" / "gate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
+    with benchmark("gate") as module:
         yield module
-    finally:
-        del sys.modules[spec.name]
 
 
 def test_every_world_drops_by_what_is_allowed(benchmark_of_gates):

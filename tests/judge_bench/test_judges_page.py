@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
+from benchmark_modules import benchmark
 
 from verism.judge_bench.words import RULE
 
@@ -41,16 +40,8 @@ Remarks of the judges:
 
 @pytest.fixture(scope="module")
 def judges():
-    spec = importlib.util.spec_from_file_location("judges_benchmark", ROOT / "benchmarks" / "judges.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
+    with benchmark("judges") as module:
         yield module
-    finally:
-        del sys.modules[spec.name]
 
 
 def test_section_of_a_role_keeps_rows_of_real_judges_and_files_keep_all(judges):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import csv
 import importlib
-import importlib.util
 import inspect
 import math
 import pkgutil
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
+from benchmark_modules import benchmark
 
 import verism.metrics
 import verism.statistics
@@ -32,17 +31,8 @@ BY_ANOTHER = {
 
 @pytest.fixture(scope="module")
 def coverage():
-    # Not by its name, which is also that of the tool that measures which lines tests run.
-    spec = importlib.util.spec_from_file_location("coverage_benchmark", ROOT / "benchmarks" / "coverage.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
+    with benchmark("coverage") as module:
         yield module
-    finally:
-        del sys.modules[spec.name]
 
 
 def modules(package: ModuleType) -> list[ModuleType]:
