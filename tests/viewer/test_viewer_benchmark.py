@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
+from benchmark_modules import benchmark
 
 pytest.importorskip("fastapi")
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "viewer.py"
 
 
 def test_benchmark_times_every_request_of_the_first_screens(monkeypatch, capsys):
-    spec = importlib.util.spec_from_file_location("viewer_benchmark", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
     monkeypatch.setattr("sys.argv", ["viewer.py", "--images", "1000", "--repeats", "1"])
-    benchmark.main()
+    with benchmark("viewer") as module:
+        module.main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("1,000 images; ")
     assert len([line for line in lines if " ms, again" in line]) == 9
