@@ -87,10 +87,8 @@ def _mistakes(
             target = arrays.targets[i]
             ious = box_iou(found.boxes, target.boxes)
             wrong += [(i, box) for box in found.boxes[ious.max(axis=1, initial=0.0) < _ANOTHER]]
-            shares = found.class_scores / np.maximum(found.objectness, 1e-6)[:, None]
-            known = np.hstack([shares, np.zeros((len(shares), 1), np.float32)])[
-                :, columns
-            ]  # 0 for a class unknown to it
+            unknown = np.zeros((len(found.boxes), 1), np.float32)  # share of a class that the detector does not have
+            known = np.hstack([found.class_shares, unknown])[:, columns]
             own = np.where(ious >= _SAME, known[:, target.labels], 0.0).max(axis=0, initial=0.0)
             np.add.at(unsure, target.labels[own < _SURELY], 1)
     return wrong, unsure
@@ -185,7 +183,6 @@ def train_second_look(
         seed=config.seed,
     )  # fmt: skip
     confused: np.ndarray = np.zeros(0, dtype=np.int64)  # numbers of objects, drawn below
-    confused = np.zeros(0, dtype=np.int64)
     torch.manual_seed(config.seed)
     network = SecondLookNetwork(len(config.classes), len(config.colors), width=config.width)
 

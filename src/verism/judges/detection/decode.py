@@ -58,6 +58,12 @@ class Found:
         scores: np.ndarray = self.class_scores.max(axis=1)
         return scores
 
+    @property
+    def class_shares(self) -> np.ndarray:
+        """Probability of each class, should there be an object, shape (Q, C)."""
+        shares: np.ndarray = self.class_scores / np.maximum(self.objectness, 1e-6)[:, None]
+        return shares
+
     def take(self, chosen: np.ndarray) -> Found:
         """The boxes of a mask or of indices."""
         return Found(
@@ -144,7 +150,9 @@ def with_mirror_image(found: Found, mirrored: Found, width: int, *, nms_iou: flo
         (ours.objectness + others.objectness) / 2, found.objectness[alone] / 2, mirrored.objectness[theirs] / 2,
     ])  # fmt: skip
     classes = np.concatenate([
-        (_classes(ours) + _classes(others)) / 2, _classes(found.take(alone)), _classes(mirrored.take(theirs)),
+        (ours.class_shares + others.class_shares) / 2,
+        found.take(alone).class_shares,
+        mirrored.take(theirs).class_shares,
     ])  # fmt: skip
     merged = Found(
         boxes=np.concatenate([
@@ -175,7 +183,7 @@ def calibrated(found: Found, scale: float, shift: float, *, min_score: float) ->
         found = Found(
             boxes=found.boxes,
             objectness=objectness.astype(np.float32),
-            class_scores=(_classes(found) * objectness[:, None]).astype(np.float32),
+            class_scores=(found.class_shares * objectness[:, None]).astype(np.float32),
             color_scores=found.color_scores,
         )
     found = found.take(found.scores >= min_score)
@@ -195,10 +203,7 @@ def parts_discounted(found: Found, weight: float) -> Found:
     if weight == 1 or len(found.boxes) < 2:
         return found
     found = found.take(np.argsort(-found.scores, kind="stable"))
-    area = (found.boxes[:, 2:] - found.boxes[:, :2]).astype(np.float64).prod(axis=1)
-    low = np.maximum(found.boxes[:, None, :2], found.boxes[None, :, :2])
-    high = np.minimum(found.boxes[:, None, 2:], found.boxes[None, :, 2:])
-    shared = np.clip(high - low, 0, None).astype(np.float64).prod(axis=2)
+    shared, area, _ = _areas(found.boxes, found.boxes)
     within_surer = np.tril(shared >= PART * area[:, None], k=-1).any(axis=1)
     factor = np.where(within_surer, weight, 1.0).astype(np.float32)
     discounted = Found(
@@ -208,12 +213,6 @@ def parts_discounted(found: Found, weight: float) -> Found:
         color_scores=found.color_scores,
     )
     return discounted.take(np.argsort(-discounted.scores, kind="stable"))
-
-
-def _classes(found: Found) -> np.ndarray:
-    """Probability of each class, should there be an object, shape (Q, C)."""
-    shares: np.ndarray = found.class_scores / np.maximum(found.objectness, 1e-6)[:, None]
-    return shares
 
 
 def classes_of_both_sides(found: Found, mirrored: Found, width: int) -> Found:
@@ -234,7 +233,7 @@ def classes_of_both_sides(found: Found, mirrored: Found, width: int) -> Found:
     overlap = box_iou(found.boxes, back)
     twin = overlap.argmax(axis=1)
     seen = overlap[np.arange(len(twin)), twin] > 0.5
-    classes = np.where(seen[:, None], (_classes(found) + _classes(mirrored)[twin]) / 2, _classes(found))
+    classes = np.where(seen[:, None], (found.class_shares + mirrored.class_shares[twin]) / 2, found.class_shares)
     colors = np.where(seen[:, None], (found.color_scores + mirrored.color_scores[twin]) / 2, found.color_scores)
     merged = Found(
         boxes=found.boxes,
@@ -250,14 +249,19 @@ def box_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
     Boxes are (x0, y0, x1, y1), right and lower edges exclusive. Two empty boxes have 0.
     """
+    shared, area_a, area_b = _areas(a, b)
+    union = area_a[:, None] + area_b[None] - shared
+    iou: np.ndarray = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return iou
+
+
+def _areas(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Areas that boxes ``a`` (N, 4) and ``b`` (M, 4) share, (N, M), and their own, (N,) and (M,)."""
     a, b = np.asarray(a, dtype=np.float64).reshape(-1, 4), np.asarray(b, dtype=np.float64).reshape(-1, 4)
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])
     shared = np.clip(high - low, 0, None).prod(axis=2)
-    area_a, area_b = (a[:, 2:] - a[:, :2]).prod(axis=1), (b[:, 2:] - b[:, :2]).prod(axis=1)
-    union = area_a[:, None] + area_b[None] - shared
-    iou: np.ndarray = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
-    return iou
+    return shared, (a[:, 2:] - a[:, :2]).prod(axis=1), (b[:, 2:] - b[:, :2]).prod(axis=1)
 
 
 def greedy_nms(boxes: np.ndarray, iou: float) -> np.ndarray:

@@ -120,7 +120,7 @@ def averaged(found: Found, boxes: np.ndarray, looked: Looked, weight: float) -> 
     """
     class_scores, color_scores = found.class_scores.copy(), found.color_scores.copy()
     objectness = found.objectness.copy()
-    before = class_scores[boxes] / np.maximum(objectness[boxes][:, None], 1e-6)
+    before = found.class_shares[boxes]
     if looked.objects is not None:
         objectness[boxes] = _mean(objectness[boxes], looked.objects, weight)
     class_scores[boxes] = _mean(before, looked.classes, weight) * objectness[boxes][:, None]
