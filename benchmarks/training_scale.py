@@ -277,10 +277,10 @@ def in_short(differences: dict[tuple[float, str], PairedDifference]) -> str:
             if (made := differences[fraction, skill]).low > 0 or made.high < 0
         ]
         sentences.append(
-            f"With {fraction:.0%} of the scenes, "
-            + (f"what differs from all of them is {' and '.join(apart)}." if apart else "no skill differs.")
+            f"with {fraction:.0%} of the scenes, "
+            + (f"what differs from all of them is {' and '.join(apart)}" if apart else "no skill differs")
         )
-    return " ".join(sentences)
+    return "By intervals over prompts, for these two trainings each: " + "; ".join(sentences) + "."
 
 
 def interval_words(made: PairedDifference) -> str:
