@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from verism.errors import UsageError
-from verism.judges.detection.builtin import DOUBTED, SURE, BuiltinDetector, Letterbox, _unsure, letterbox
+from verism.judges.detection.builtin import UNSURE, BuiltinDetector, Letterbox, Unsure, letterbox
 from verism.judges.detection.decode import (
     Found,
     box_iou,
@@ -578,12 +579,33 @@ def test_a_second_look_doubts_objects(network: Path, tmp_path: Path):
     (before,), (seen,) = alone.detect([pixels]), both.detect([pixels])
     looked = both._second_look.look([crop(pixels, box, 8) for box in before.boxes])
     assert looked.objects is not None
-    again = _unsure(before, SURE, colors=True) | ((before.objectness > DOUBTED[0]) & (before.objectness < DOUBTED[1]))
+    limits = Unsure()
+    doubted = (before.objectness > limits.doubted[0]) & (before.objectness < limits.doubted[1])
+    again = limits.boxes(before, colors=True) | doubted
     assert again.any()
     expected = np.where(again, (before.objectness + looked.objects) / 2, before.objectness)
     order = np.lexsort(seen.boxes.T), np.lexsort(before.boxes.T)
     np.testing.assert_allclose(seen.objectness[order[0]], expected[order[1]], atol=1e-5)
     assert both._second_look.look([]).objects.shape == (0,)
+
+
+def test_a_file_says_what_is_looked_at_once_more(tmp_path: Path):
+    look = base64.b64encode(write_second_look(tmp_path / "look.onnx", objects=True)).decode()
+    kept = {"second_look": look, "second_look_weight": "0.5", "score_scale": "1", "score_shift": "0"}
+    never = json.dumps({"sure": 0, "undecided": [0.5, 0.5], "doubted": [0.5, 0.5]})
+    pixels = [image((3, 3, (204, 204, 255)))]
+
+    def objectness(**metadata: str) -> np.ndarray:
+        (found,) = BuiltinDetector(write_network(tmp_path / "some.onnx", **metadata)).detect(pixels)
+        return np.sort(found.objectness)
+
+    alone = objectness(score_scale="1", score_shift="0", **{UNSURE: never})
+    np.testing.assert_array_equal(objectness(**kept, **{UNSURE: never}), alone)
+    assert not np.array_equal(objectness(**kept), alone)
+    np.testing.assert_array_equal(objectness(**kept, **{UNSURE: json.dumps(asdict(Unsure()))}), objectness(**kept))
+    for wrong in ("no JSON", '{"sure": 1.5}', '{"unknown": 1}', "[]"):
+        with pytest.raises(UsageError, match="is not a detector written by"):
+            objectness(**kept, **{UNSURE: wrong})
 
 
 def test_a_damaged_second_look_is_refused(tmp_path: Path):

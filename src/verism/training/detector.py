@@ -24,7 +24,9 @@ from verism.judges.detection.builtin import (
     PART_WEIGHT,
     SECOND_LOOK,
     SECOND_LOOK_WEIGHT,
+    UNSURE,
     BuiltinDetector,
+    Unsure,
     detector_file,
 )
 from verism.judges.detection.decode import Found, decode
@@ -249,6 +251,7 @@ def export_onnx(
         "score_scale": "1.0",
         "score_shift": "0.0",
         PART_WEIGHT: str(_PART_WEIGHT),
+        UNSURE: json.dumps(asdict(Unsure())),
         "card": json.dumps(card),
     }
     interface = OnnxInterface(inputs=("pixels",), outputs=OUTPUTS, shapes={"pixels": {0: batch}})

@@ -51,16 +51,76 @@ MIN_SCORE = 0.05
 PADDING = 127  # grey around images that are not square
 
 PACKAGED = "paintskills_detector.onnx"
-LIKELY = 0.1  # objectness above which a box is worth a second look
-SURE = 0.93  # probability of class and colour above which it needs none
-SURE_OF_BEFORE = 0.97  # of files that were measured with it
-UNDECIDED = (0.15, 0.45)  # the network's objectness between which it is open whether there is an object
-DOUBTED = (0.1, 0.97)  # averaged objectness between which a second look helps to tell an object from what is none
 SECOND_LOOK = "second_look"
 """Key of the metadata under which a detector's file keeps the ONNX file of its second look, in base 64."""
 SECOND_LOOK_WEIGHT = "second_look_weight"
 PART_WEIGHT = "part_weight"
 """Key of the metadata with the factor of ``parts_discounted``; files without it keep such boxes as they are."""
+UNSURE = "unsure"
+"""Key of the metadata with the limits of ``Unsure``, a JSON object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsure:
+    """Limits, all in [0, 1], that say which boxes and images are looked at once more.
+
+    The defaults are those of files that do not have them in their metadata: changing them would change their answers.
+
+    Attributes:
+        likely: objectness from which a box may be worth a second look.
+        sure: probability of its class and of its colour from which a box needs none.
+        undecided: the network's objectness between which it is open whether there is an object: the image's mirror
+            image is looked at.
+        doubted: objectness, averaged over both sides, between which a second look tells objects from what is none.
+    """
+
+    likely: float = 0.1
+    sure: float = 0.93
+    undecided: tuple[float, float] = (0.15, 0.45)
+    doubted: tuple[float, float] = (0.1, 0.97)
+
+    @staticmethod
+    def of(metadata: Mapping[str, str]) -> Unsure:
+        """The limits of a file.
+
+        Args:
+            metadata: of the file.
+
+        Raises:
+            TypeError: a limit that does not exist.
+            ValueError: not JSON, or a limit outside [0, 1].
+        """
+        if "score_scale" not in metadata:  # the first files, calibrated with less averaging
+            return Unsure(sure=0.97)
+        raw = json.loads(metadata.get(UNSURE, "{}"))
+        limits = Unsure(**{name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()})
+        if not all(0 <= v <= 1 for v in (limits.likely, limits.sure, *limits.undecided, *limits.doubted)):
+            raise ValueError(f"limits outside [0, 1]: {raw}")
+        return limits
+
+    def boxes(self, found: Found, *, colors: bool = False) -> np.ndarray:
+        """Which boxes are likely objects that could well be of another class, shape (Q,).
+
+        Args:
+            found: the boxes of an image.
+            colors: also those that could be of another colour.
+        """
+        doubtful = found.scores < self.sure * found.objectness
+        if colors and found.color_scores.shape[1]:
+            doubtful |= found.color_scores.max(axis=1) < self.sure
+        unsure: np.ndarray = doubtful & (found.objectness >= self.likely)
+        return unsure
+
+    def objects(self, found: Found) -> np.ndarray:
+        """Which boxes may or may not be an object, once both sides are averaged, shape (Q,)."""
+        low, high = self.doubted
+        between: np.ndarray = (found.objectness > low) & (found.objectness < high)
+        return between
+
+    def image(self, found: Found) -> bool:
+        """Whether some box of an image may or may not be an object."""
+        low, high = self.undecided
+        return bool(((found.objectness > low) & (found.objectness < high)).any())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +215,7 @@ class BuiltinDetector:
             self.card: dict[str, Any] = json.loads(meta["card"])
             # Files of before hold their calibration within the network, and were calibrated with less averaging.
             self._both_sides = "score_scale" in meta
-            self._sure = SURE if self._both_sides else SURE_OF_BEFORE
+            self._unsure = Unsure.of(meta)
             self._calibration = float(meta.get("score_scale", 1.0)), float(meta.get("score_shift", 0.0))
             self._part_weight = float(meta.get(PART_WEIGHT, 1.0))
             self._second_look: SecondLook | None = None
@@ -194,9 +254,9 @@ class BuiltinDetector:
             squares.append(square)
             places.append(letterboxed)
         result = self._look(squares)
-        both_sides = self._both_sides
+        both_sides, unsure_of = self._both_sides, self._unsure
         unsure = [
-            i for i, seen in enumerate(result) if _unsure(seen, self._sure).any() or (both_sides and _undecided(seen))
+            i for i, seen in enumerate(result) if unsure_of.boxes(seen).any() or (both_sides and unsure_of.image(seen))
         ]
         again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
         for i, mirrored in zip(unsure, again, strict=True):
@@ -214,7 +274,8 @@ class BuiltinDetector:
         """Boxes that are averaged with a second look, where they are unsure."""
         assert self._second_look is not None
         objects = self._second_look.knows_objects
-        chosen = [np.flatnonzero(_unsure(seen, self._sure, colors=True) | (objects & _open(seen))) for seen in found]
+        unsure = self._unsure
+        chosen = [np.flatnonzero(unsure.boxes(seen, colors=True) | (objects & unsure.objects(seen))) for seen in found]
         crops = [
             crop(image, seen.boxes[k], self._second_look.size)
             for seen, image, ks in zip(found, images, chosen, strict=True)
@@ -294,28 +355,6 @@ class BuiltinDetector:
                 f"the built-in detector cannot judge this suite: {err} The built-in one knows "
                 f"{', '.join(self.classes)}; `verism list judges` shows others, and `verism train detector` trains one."
             ) from err
-
-
-def _unsure(found: Found, sure: float, *, colors: bool = False) -> np.ndarray:
-    """Which boxes are likely objects that could well be of another class (or colour), shape (Q,)."""
-    doubtful = found.scores < sure * found.objectness
-    if colors and found.color_scores.shape[1]:
-        doubtful |= found.color_scores.max(axis=1) < sure
-    unsure: np.ndarray = doubtful & (found.objectness >= LIKELY)
-    return unsure
-
-
-def _open(found: Found) -> np.ndarray:
-    """Which boxes may or may not be an object, once both sides are averaged: worth a second look, shape (Q,)."""
-    low, high = DOUBTED
-    between: np.ndarray = (found.objectness > low) & (found.objectness < high)
-    return between
-
-
-def _undecided(found: Found) -> bool:
-    """Whether some box may or may not be an object: worth a look at the mirror image."""
-    low, high = UNDECIDED
-    return bool(((found.objectness > low) & (found.objectness < high)).any())
 
 
 def _inside(found: Found, place: Letterbox, image: np.ndarray) -> Found:
