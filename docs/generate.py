@@ -18,7 +18,7 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,12 +26,13 @@ from typing import Any, NamedTuple
 import click
 
 import verism
+from verism.cli.listing import option_listing
 from verism.cli.main import cli
 from verism.cli.suite_commands import SuiteCommands
 from verism.limits import LIMITS, MAX_SEED
 from verism.manifest import Environment, Manifest, RunSettings, Scoring
 from verism.records import NEEDS, TABLES, option_of
-from verism.registry import GENERATORS, JUDGES
+from verism.registry import GENERATORS, JUDGES, TRACKERS
 from verism.specs import MetricSpec, Option, Rule, Scale
 from verism.suites.base import Suite
 from verism.suites.catalogue import SUITES, suite_class
@@ -46,6 +47,7 @@ LIMITS_PAGE = DOCS / "limits.md"
 README = DOCS.parent / "README.md"
 SUITES_PAGE = DOCS / "suites" / "index.md"
 COMMANDS = DOCS / "reference" / "cli.md"
+KINDS = DOCS / "reference" / "models-and-judges.md"
 PYTHON = DOCS / "reference" / "python.md"
 PYTHON_MODULES = {
     "python-metrics.md": (
@@ -124,6 +126,14 @@ that is explained stopped the command. 2: wrong usage. `python docs/generate.py`
 ## Common options
 
 Options of several commands; each command names those it has.
+"""
+
+KINDS_HEAD = """\
+# Models, judges and trackers
+
+What `--model`, the options of the judges and `--track` take, as `KIND:ARGUMENT?NAME=VALUE&NAME=VALUE`, and the options
+of every kind. `verism list models KIND`, `verism list judges KIND` and `verism list trackers KIND` print the same.
+`python docs/generate.py` writes this page. In a shell, quote names that contain `?`, `&` or `{`.
 """
 
 PYTHON_HEAD = """\
@@ -709,6 +719,74 @@ def kinds_table() -> str:
     return table(["role", "option", "kind", "what it is"], rows)
 
 
+def kinds_page() -> str:
+    """Every kind of model, judge and tracker with its options; what kinds of a section share stands once."""
+    parts = [KINDS_HEAD, *kind_parts("Models", "models", GENERATORS, "--model")]
+    for role, kinds in JUDGES.items():
+        option = option_of(role)
+        parts += kind_parts(f"Judges: {option.strip('-')}", "judges", kinds, option)
+    return "\n".join([*parts, *kind_parts("Trackers", "trackers", TRACKERS, "--track")])
+
+
+def kind_parts(title: str, what: str, kinds: Iterable[str], flag: str) -> list[str]:
+    """A section of the page of kinds: what each kind takes behind its colon, then the options.
+
+    Args:
+        title: of the section.
+        what: ``models``, ``judges`` or ``trackers``.
+        kinds: names of the kinds.
+        flag: option of the command line behind which they stand.
+    """
+    arguments: list[tuple[str, str, str]] = []
+    owners: dict[tuple[str, str, str, str], list[str]] = {}
+    for kind in kinds:
+        names = (kind, f"{flag} {kind}")
+        (record,) = (each for each in option_listing(what, kind) if each["name"] in names)
+        argument = record["argument"]
+        behind = f"{kind_name(argument)}: {meaning_of(argument)}" if argument else DASH
+        arguments.append((f"`{kind}`", prose(record["description"]), behind))
+        for option in record["options"]:
+            row = (f"`{option['name']}`", plain_type(option["type"]), kind_default(option), meaning_of(option))
+            owners.setdefault(row, []).append(kind)
+        if record["passes_on"]:
+            owners.setdefault(("any other", DASH, DASH, "Passed on as it is."), []).append(kind)
+    parts = [f"## {title}\n", f"`{flag}`\n", table(["kind", "what it is", "argument"], arguments)]
+    if owners:
+        listed = [(", ".join(f"`{kind}`" for kind in members), *row) for row, members in owners.items()]
+        parts.append(table(["kind", "option", "values", "default", "meaning"], listed))
+    return parts
+
+
+def kind_name(option: Mapping[str, Any]) -> str:
+    """The placeholder of an argument."""
+    return f"`{str(option['name']).upper()}`"
+
+
+def meaning_of(option: Mapping[str, Any]) -> str:
+    """The help of an option of a kind."""
+    return re.sub(r"\bNone\b", "none", prose(str(option["help"])))
+
+
+def kind_default(option: Mapping[str, Any]) -> str:
+    """The default of an option of a kind, where it has one."""
+    default = option["default"]
+    unset = default in ("", "none") and default not in option["choices"]
+    return "required" if default is None else DASH if unset else prose(str(default))
+
+
+def plain_type(text: str) -> str:
+    """What an option takes, without articles.
+
+    >>> plain_type("a whole number or none"), plain_type("one of model, released")
+    ('whole number', '`model`, `released`')
+    """
+    kept = text.removesuffix(" or none").removeprefix("a ").removeprefix("an ")
+    if kept.startswith("one of "):
+        choices = kept.removeprefix("one of ").removesuffix(", several with +").split(", ")
+        return ", ".join(f"`{choice}`" for choice in choices) + (", several with +" if "several" in kept else "")
+    return prose(kept)
+
+
 def limits_table() -> str:
     """Limits and the environment variables that change them."""
     rows = [
@@ -731,6 +809,7 @@ def pages() -> dict[Path, str]:
         PAGE: page(),
         METRICS_CSV: metrics_csv(),
         COMMANDS: commands_page(),
+        KINDS: kinds_page(),
         PYTHON: python_page(),
         **{PYTHON.with_name(name): modules_page(*parts) for name, parts in PYTHON_MODULES.items()},
         EXTENDING: with_blocks(texts[EXTENDING]),

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from verism.registry import GENERATORS, JUDGES, TRACKER, TRACKERS, kinds
 from verism.suites.catalogue import SUITES, suite_class
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,3 +69,21 @@ def test_file_of_metrics_has_a_row_for_each(generate):
     assert [(row["suite"], row["metric"]) for row in rows] == declared
     fid = next(row for row in rows if row["metric"] == "fid")
     assert (fid["low"], fid["high"], fid["better"], fid["compared"]) == ("0", "", "lower", "independent, equal n")
+
+
+def test_page_of_kinds_has_every_option_of_every_kind(generate):
+    _, *sections = generate.kinds_page().split("\n## ")
+    rows = [line.split(" | ") for section in sections for line in section.splitlines() if line.startswith("| `")]
+    shown = Counter(
+        (kind.strip("|` "), row[1].strip("`")) for row in rows if len(row) == 5 for kind in row[0].split(", ")
+    )
+    tables = [GENERATORS, *JUDGES.values(), TRACKERS]
+    options = [("models", None), *(("judges", role) for role in JUDGES), ("trackers", TRACKER)]
+    declared: Counter[tuple[str, str]] = Counter()
+    for table, (_, role) in zip(tables, options, strict=True):
+        for kind in (each for each in kinds(role, broken=[]) if each.name in table):
+            signature = kind.signature(role)
+            declared.update((kind.name, option.written) for option in signature.options)
+            declared.update([(kind.name, "any other")] * signature.passes_on)
+    assert len(declared) > 100
+    assert shown == declared
