@@ -22,7 +22,7 @@ from fakes import PixelJudge
 from PIL import Image as PilImage
 from report_runs import build_run
 from share_runs import LIMIT, evaluate, standard_suite
-from storage import s3_server
+from storage import SERVICES, storage_server
 
 import verism
 from verism.annotation.exchange import export_study
@@ -645,27 +645,28 @@ def test_a_run_of_an_earlier_version_is_converted_and_gets_a_ledger(files, tmp_p
 
 
 # ------------------------------------------------------------------------------------------------------- object storage
-def test_shards_in_object_storage_are_put_whole_and_read_by_range(files, monkeypatch):
-    with s3_server(monkeypatch) as s3:
-        s3.fails = lambda number: number % 31 == 30
-        run = evaluate("s3://bucket/run", images_as="shards")
-        s3.fails = lambda _: False
+@pytest.mark.parametrize("service", SERVICES)
+def test_shards_in_object_storage_are_put_whole_and_read_by_range(service, files, monkeypatch, tmp_path):
+    with storage_server(service, monkeypatch, tmp_path) as store:
+        store.fails = lambda number: number % 31 == 30
+        run = evaluate(f"{store.root}/run", images_as="shards")
+        store.fails = lambda _: False
         assert (run.path / "scores.json").read_bytes() == (files / "scores.json").read_bytes()
         assert len(shard_files(run.path)) == LIMIT // 8
-        s3.requests.clear()
+        store.requests.clear()
         whole = []
         original = type(run.path).read_bytes
         with monkeypatch.context() as patch:
             patch.setattr(type(run.path), "read_bytes", lambda path: (whole.append(path.suffix), original(path))[1])
             assert contents(run) == contents(Run.open(files))
         assert ".tar" not in whole
-        assert sum("shards" in path for _, path in s3.requests) == LIMIT
+        assert sum("shards" in path for _, path in store.requests) == LIMIT
         shard = shard_files(run.path)[0]
         data = shard.read_bytes()
         shard.write_bytes(data[:-3000])
         assert set(findings(run.path).values()) == {"damaged"}
         shard.write_bytes(data)
-        assert verism.compact("s3://bucket/run").files == 1
-        assert verism.compact("s3://bucket/run", images_as="files").files == LIMIT
+        assert verism.compact(f"{store.root}/run").files == 1
+        assert verism.compact(f"{store.root}/run", images_as="files").files == LIMIT
         assert contents(Run.open(run.path)) == contents(run) == contents(Run.open(files))
         assert findings(run.path) == {}

@@ -276,8 +276,10 @@ class RemotePath(_Base):
 
         store, key = self._place()
         start = f"{key}/" if key else ""
+        # Services leave out the object that a listing starts behind, which may be one whose name is ``head``.
+        offset = start + head[:-1] if head else None
         with _errors(self):
-            for page in obstore.list(store, key or None, offset=start + head if head else None, chunk_size=PAGE):
+            for page in obstore.list(store, key or None, offset=offset, chunk_size=PAGE):
                 for meta in page:
                     name = meta["path"][len(start) :]
                     if name.startswith(head):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from share_runs import LIMIT, evaluate, images_made, standard_suite
-from storage import BUCKET, s3_server
+from storage import SERVICES, storage_server
 
 import verism
 from verism.errors import UsageError
@@ -103,14 +103,14 @@ def test_another_judge_observes_by_shares(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------------- leases
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(params=["disk", *SERVICES])
 def root(request, tmp_path, monkeypatch):
     """A run directory for leases."""
     if request.param == "disk":
         yield tmp_path
     else:
-        with s3_server(monkeypatch):
-            yield location(f"s3://{BUCKET}/run")
+        with storage_server(request.param, monkeypatch, tmp_path) as server:
+            yield location(f"{server.root}/run")
 
 
 def taken(shares: LeasedShares, done: set[str], *, finish: bool = True, most: int = 99) -> list[str]:
