@@ -455,6 +455,21 @@ def _debiased(
 
     With ``null_judge``, runs without imbalance are those of that judge, and there is no interval.
     """
+    return _debiased_once(c.tobytes(), t.tobytes(), c.shape[1], confidence, seed, judge, null_judge)
+
+
+@lru_cache(maxsize=32)
+def _debiased_once(
+    counts: bytes,
+    targets: bytes,
+    k: int,
+    confidence: float,
+    seed: int,
+    judge: tuple[float, float],
+    null_judge: tuple[float, float] | None,
+) -> Interval:
+    """As ``_debiased``: a run that is scored again, by another card or other rules, mostly has the same counts."""
+    c, t = (np.frombuffer(part).reshape(-1, k) for part in (counts, targets))
     # Two classes mirror each other: one is enough, and the sum is twice its distance.
     classes = 1 if c.shape[1] == 2 else c.shape[1]
     twice = 2.0 if classes == 1 else 1.0

@@ -11,6 +11,7 @@ import dataclasses
 import math
 import types
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from verism.errors import UsageError
@@ -100,9 +101,14 @@ def _default(base: type, name: str, default: Any) -> Any:
     return dataclasses.field(default=default, metadata=metadata)
 
 
+@cache
+def _types(config: type) -> dict[str, Any]:
+    return get_type_hints(config)
+
+
 def value_type(config: type, name: str) -> Any:
     """The type of a field's values, without ``None``: ``int``, ``float``, ``Literal["auto", "no"]`` ..."""
-    hint = get_type_hints(config)[name]
+    hint = _types(config)[name]
     if get_origin(hint) in (Union, types.UnionType):
         (hint,) = [part for part in get_args(hint) if part is not type(None)]
     return hint
