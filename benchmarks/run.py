@@ -47,14 +47,14 @@ def scenes(count: int) -> Sequence[Scene]:
 
 # ------------------------------------------------------------------------------------------------------------- renderer
 def renderer(options: argparse.Namespace) -> list[Measured]:
-    from verism.simulator.parallel_renderer import ParallelRenderer
+    from verism.simulator.parallel_renderer import FEW, ParallelRenderer
     from verism.simulator.scene_renderer import SceneRenderer
 
     todo = scenes(options.images)
     alone = SceneRenderer(SIZE)
     with ParallelRenderer(SIZE, processes=2) as pair:
         for renderer in (alone, pair):
-            list(renderer.render_all(todo[:8]))  # processes start, modules load
+            list(renderer.render_all(todo[: FEW + 1]))  # processes start, modules load
         one, two = best_of(options.repeats, lambda: list(alone.render_all(todo)), lambda: list(pair.render_all(todo)))
     n = len(todo)
     (alone_s,) = least_processor_time(options.repeats, lambda: list(alone.render_all(todo)))

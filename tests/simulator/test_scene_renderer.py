@@ -11,8 +11,8 @@ from trimesh.visual.material import PBRMaterial, SimpleMaterial
 
 from verism.errors import UsageError, VerismError
 from verism.records import Rendered, Scene, SceneObject
+from verism.simulator import parallel_renderer, user_assets
 from verism.simulator import scene_renderer as scene_renderer_module
-from verism.simulator import user_assets
 from verism.simulator.catalogue import standard_catalogue
 from verism.simulator.model import Asset, Material, Model
 from verism.simulator.parallel_renderer import ParallelRenderer
@@ -99,7 +99,8 @@ def test_a_seed_decides_every_bit():
     assert paint(replace(asked, seed=99)).pixels.tobytes() != first.pixels.tobytes()
 
 
-def test_several_renderers_paint_the_same_and_in_order():
+def test_several_renderers_paint_the_same_and_in_order(monkeypatch):
+    monkeypatch.setattr(parallel_renderer, "FEW", 0)
     wrong = scene(thing("dgo"), seed=9)
     with ParallelRenderer(SIZE, processes=2) as several:
         assert several.name == SceneRenderer(SIZE).name
@@ -109,6 +110,25 @@ def test_several_renderers_paint_the_same_and_in_order():
     for result, asked in ((rendered[0], RELATED[4]), (rendered[2], RELATED[5])):
         assert result.pixels.tobytes() == paint(asked).pixels.tobytes()
         assert result.boxes.tobytes() == paint(asked).boxes.tobytes()
+
+
+def test_processes_start_when_more_than_a_few_scenes_were_asked_for(monkeypatch):
+    class Started(Exception):
+        pass
+
+    def start(*_, **__):
+        raise Started
+
+    monkeypatch.setattr(parallel_renderer, "FEW", 3)
+    monkeypatch.setattr(parallel_renderer, "ProcessPoolExecutor", start)
+    several = ParallelRenderer(SIZE, processes=2)
+    wrong = scene(thing("dgo"), seed=9)
+    first, second, third = [*several.render_all([RELATED[4], wrong]), *several.render_all([RELATED[5]])]
+    assert first.pixels.tobytes() == paint(RELATED[4]).pixels.tobytes()
+    assert isinstance(second, VerismError)
+    assert third.pixels.tobytes() == paint(RELATED[5]).pixels.tobytes()
+    with pytest.raises(Started):
+        next(several.render_all([RELATED[4]]))
 
 
 def test_a_scene_of_nothing_is_its_place():

@@ -18,6 +18,8 @@ from verism.systems import end_with_parent
 
 __all__ = ["ParallelRenderer"]
 
+FEW = 16  # scenes that one process renders in the time in which others would load what they need
+
 _renderer: SceneRenderer | None = None
 
 
@@ -39,7 +41,8 @@ def _paint(scene: Scene) -> Rendered | VerismError:
 class ParallelRenderer:
     """Paints like ``SceneRenderer``, in processes of its own; the same scene gives the same image.
 
-    Processes start with the first scene and end with ``close`` or the ``with`` block.
+    Processes start when more than ``FEW`` scenes have been asked for, and end with ``close`` or the ``with`` block; the
+    scenes before are rendered in this process.
 
     Args:
         size: width and height in pixels. assets: folder of the user's own models. processes: one per core if None.
@@ -48,7 +51,9 @@ class ParallelRenderer:
     def __init__(self, size: int = 256, assets: Path | None = None, processes: int | None = None) -> None:
         catalogue = standard_catalogue()
         # Refuses a bad size or folder here and not in every process.
-        self.name = SceneRenderer(size, catalogue if assets is None else catalogue.with_assets(assets)).name
+        self._alone = SceneRenderer(size, catalogue if assets is None else catalogue.with_assets(assets))
+        self.name = self._alone.name
+        self._asked = 0
         self.processes = processes or os.cpu_count() or 1
         self._settings = (size, assets)
         self._pool: ProcessPoolExecutor | None = None
@@ -69,6 +74,10 @@ class ParallelRenderer:
 
     def render_all(self, scenes: Sequence[Scene]) -> Iterator[Rendered | VerismError]:
         """Images in the order of the scenes; a scene that cannot be rendered gives its error instead."""
+        self._asked += len(scenes)
+        if self._pool is None and self._asked <= FEW:
+            yield from self._alone.render_all(scenes)
+            return
         if self._pool is None:
             # Spawned, not forked: the caller may have threads, and models loaded, that do not survive a fork.
             self._pool = ProcessPoolExecutor(
