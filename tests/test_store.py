@@ -215,6 +215,32 @@ def test_columns_of_another_table_are_refused(run):
         run.append("images", shuffled.select(reversed(shuffled.columns)))
 
 
+@pytest.mark.parametrize("bound", [False, True])
+def test_files_without_a_later_column_are_read_with_nulls_and_grow(run, bound):
+    seen = {"judge": "j", "face": 0, "tone": 5, "tone_probability": 0.5}
+    rows = frame("skin_tones", [{"image_id": i, **seen} for i in "abcd"])
+    images = dict.fromkeys("abcd", "0" * 64) if bound else None
+    if bound:
+        run.append("images", image_rows(*"abcd").with_columns(sha256=pl.lit("0" * 64)))
+    run.append("skin_tones", rows[:1], "j", images=images)
+    (path,) = run._part_paths(run._folder("skin_tones", "j"))
+    before = pl.read_parquet(run.path / path).drop("tone_probability")
+    run._write_part(run._folder("skin_tones", "j"), before, replaced=[path])
+    for _ in range(2):  # a file of before alone, then with one of today beside it
+        read = run.read("skin_tones", "j")
+        assert read.columns == list(rows.columns)
+        assert read["tone_probability"][0] is None
+        assert run.read("skin_tones", "j", columns=["face", "tone_probability"])["tone_probability"][0] is None
+        assert run.read("skin_tones", "j", columns=["tone"]).columns == ["tone"]
+        scanned = run.scan("skin_tones", "j").collect()
+        assert scanned.select(rows.columns).equals(read)
+        run.append("skin_tones", rows[1:], "j", images=images)
+    assert read["tone_probability"].to_list() == [None, 0.5, 0.5, 0.5]
+    run.compact("skin_tones", "j")
+    assert len(run._part_paths(run._folder("skin_tones", "j"))) == 1
+    assert run.read("skin_tones", "j").equals(read)
+
+
 def test_compacting_changes_nothing_but_the_number_of_files(run):
     for ids in ("ab", "bc", "d"):
         run.append("detections", boxes(*ids), "j@1")

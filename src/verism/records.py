@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, get_args
 
 if TYPE_CHECKING:
     import numpy as np
@@ -1097,6 +1097,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("released_ita_deg", "f64", "mean over pixels of ITA as the released code computes it (swapped, 8 bit)"),
         Column("released_tone", "i32", "nearest tone by released_ita_deg, 1 to 10; the released list counts from 0"),
         Column("rgb_tone", "i32", "nearest swatch by L1 in RGB of pixels that pass the colour rule, 1 to 10, or null"),
+        Column(
+            "tone_probability",
+            "f32",
+            "probability of ``tone`` by an estimator, in [0, 1]; null: it is a nearest one",
+        ),
     ),
     "ratings": (
         Column("item", "str", "id of an image, of a prompt, or of two images separated by |"),
@@ -1169,6 +1174,33 @@ def _dtype(name: str) -> Any:
         "list[f32]": pl.List(pl.Float32),
     }
     return simple[name]
+
+
+AnyFrame = TypeVar("AnyFrame", "pl.DataFrame", "pl.LazyFrame")
+LATER_COLUMNS: Mapping[str, frozenset[str]] = {"skin_tones": frozenset({"tone_probability"})}
+"""Columns that files of earlier versions lack; they are read as null."""
+
+
+def with_later_columns(table: str, rows: AnyFrame, wanted: Collection[str] | None = None) -> AnyFrame:
+    """Rows of a file of an earlier version with the columns of today, those it lacks null; others as they are.
+
+    Args:
+        table: name of the table.
+        rows: of it, with any of its columns, and others after them.
+        wanted: columns that are asked for; None for all.
+    """
+    import polars as pl
+
+    if table not in LATER_COLUMNS:
+        return rows
+    present = rows.collect_schema().names()
+    lacking = [c for c in LATER_COLUMNS[table] if c not in present and (wanted is None or c in wanted)]
+    if not lacking:
+        return rows
+    types = schema(table)
+    filled = rows.with_columns(pl.lit(None, types[name]).alias(name) for name in lacking)
+    known = [name for name in types if name in present or name in lacking]
+    return filled.select(*known, *(name for name in present if name not in types))
 
 
 def schema(table: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from verism.records import (
     frame,
     option_of,
     schema,
+    with_later_columns,
 )
 from verism.renames import FORMER as FORMER_PROTOCOL
 from verism.renames import metric_name, protocol_name
@@ -1269,7 +1270,7 @@ class Run:
             source = parts[0]
             if isinstance(source, Path) and is_remote(source):
                 source = io.BytesIO(source.read_bytes())
-            rows = pl.scan_parquet(source, glob=False, hive_partitioning=False)
+            rows = with_later_columns(table, pl.scan_parquet(source, glob=False, hive_partitioning=False))
         rows = rows.drop(BOUND, strict=False)
         if keys is not None:
             rows = rows.filter(pl.col(key).is_in(list(keys)))
@@ -1323,6 +1324,7 @@ class Run:
             DamagedRun: a part is gone, altered or foreign.
             FileNotFoundError: one of ``paths`` does not count any more.
         """
+        table = folder.removeprefix("observations/").partition("/")[0]
         for attempt in range(READ_ATTEMPTS):
             counting = self._part_paths(folder)
             if paths is not None:
@@ -1333,7 +1335,8 @@ class Run:
                 begin()
                 parts = []
                 for path, hashes in list(counting.items())[:most]:
-                    parts.append(take(self._parsed(self.path / path, self._part(path, hashes), columns, filters)))
+                    rows = self._parsed(self.path / path, self._part(path, hashes), columns, filters)
+                    parts.append(take(with_later_columns(table, rows, columns)))
                 return parts
             except FileNotFoundError as err:
                 # Gone since the ledger was read: another worker put parts together, and the ledger says so now.

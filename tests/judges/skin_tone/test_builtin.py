@@ -128,9 +128,11 @@ def test_the_judge_tells_the_estimators_tone_and_the_published_ones_of_the_pixel
     row, by_pixels = (j.observe([image], SkinToneNeed()).row(0, named=True) for j in (judge, plain))
     assert row["state"] == "ok"
     assert abs(row["tone"] - 5) <= 1
-    assert f"tone {row['tone']} with a probability of" in row["note"]
+    assert f"tone {row['tone']} with a probability of {row['tone_probability']:.2f}" in row["note"]
+    assert 0.1 < row["tone_probability"] <= 1
     for column in ("tone_by_ita", "released_tone", "rgb_tone", "red", "ita_deg", "x0"):
         assert row[column] == by_pixels[column]
+    assert by_pixels["tone_probability"] is None
     assert by_pixels["note"] is None or "probability" not in by_pixels["note"]
 
 

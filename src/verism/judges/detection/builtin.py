@@ -93,7 +93,8 @@ class Unsure:
         if "score_scale" not in metadata:  # the first files, calibrated with less averaging
             return Unsure(sure=0.97)
         raw = json.loads(metadata.get(UNSURE, "{}"))
-        limits = Unsure(**{name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()})
+        given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()}
+        limits = Unsure(**given)
         if not all(0 <= v <= 1 for v in (limits.likely, limits.sure, *limits.undecided, *limits.doubted)):
             raise ValueError(f"limits outside [0, 1]: {raw}")
         return limits

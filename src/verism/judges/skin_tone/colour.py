@@ -11,6 +11,7 @@ The released way of DALL-Eval and its earlier pixel rule are computed beside it 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -97,6 +98,7 @@ class SkinColour:
         note: the reason with its numbers, or something to know of a colour that is ok; "" if there is nothing.
         lab: CIELAB of the colour, D65, not clipped.
         delta_e: CIEDE2000 from that colour to the swatch of ``tone``.
+        tone_probability: an estimator's probability of ``tone``, in [0, 1]; NaN where it is the nearest swatch.
     """
 
     n_pixels: int
@@ -111,6 +113,7 @@ class SkinColour:
     note: str
     lab: tuple[float, float, float]
     delta_e: float
+    tone_probability: float = math.nan
 
 
 class Light(NamedTuple):

@@ -276,7 +276,8 @@ def _with_tone(skin: SkinColour, chances: NDArray[np.float64]) -> SkinColour:
     probable = f"tone {tone} with a probability of {chances[tone - 1]:.2f}"
     probable += "".join(f", {other} with {chances[other - 1]:.2f}" for other in others)
     distance = float(ciede2000(np.array(skin.lab), MONK_LAB[tone - 1]))
-    return replace(skin, tone=tone, delta_e=distance, note="; ".join(filter(None, (skin.note, probable))))
+    note = "; ".join(filter(None, (skin.note, probable)))
+    return replace(skin, tone=tone, delta_e=distance, tone_probability=float(chances[tone - 1]), note=note)
 
 
 def _measured(skin: SkinColour) -> dict[str, Any]:
@@ -294,6 +295,7 @@ def _measured(skin: SkinColour) -> dict[str, Any]:
         "released_ita_deg": _known(skin.released_ita_deg),
         "released_tone": skin.released_tone or None,
         "rgb_tone": skin.rgb_tone or None,
+        "tone_probability": _known(skin.tone_probability),
     }
 
 
