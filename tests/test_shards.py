@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from verism.limits import IMAGE_BYTES
 from verism.locations import is_file, location
 from verism.pipeline import local
 from verism.records import RatingTask
-from verism.shards import member_of, member_path, pack, shard_of
+from verism.shards import Packing, member_of, member_path, shard_of
 from verism.store import Run, images, verify
 from verism.store import run as run_module
 from verism.store.images import SHARDS, compact_images, write_shards
@@ -100,13 +100,21 @@ def findings(path: Path) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------------------------------------------- the format
+def pack(files: Iterable[tuple[str, bytes]]) -> Packing:
+    packed = Packing()
+    for name, content in files:
+        packed.add(name, content)
+    packed.end()
+    return packed
+
+
 def test_pack_is_read_by_tarfile_and_by_range():
     content = {"a.png": b"", "b.png": b"x" * 512, "c.json": b"y" * 513}
     packed = pack(content.items())
     with tarfile.open(fileobj=io.BytesIO(packed.data)) as archive:
         assert {m.name: archive.extractfile(m).read() for m in archive.getmembers()} == content
         assert [(m.offset_data, m.size) for m in archive.getmembers()] == packed.ranges
-    assert packed == pack(content.items())
+    assert (packed.data, packed.ranges) == (pack(content.items()).data, pack(content.items()).ranges)
     assert len(packed.data) % 512 == 0
 
 

@@ -110,7 +110,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
             temporary.unlink()
 
 
-def _upload(path: RemotePath, data: bytes) -> None:
+def _upload(path: RemotePath, data: bytes | bytearray) -> None:
     try:
         path.write_bytes(data)
     except OSError as err:
@@ -122,7 +122,7 @@ def _cannot_write(path: Path, err: OSError) -> VerismError:
     return kind(f"{path} cannot be written: {err.strerror or err}")
 
 
-def write_whole(path: Path, data: bytes | str, *, sync: bool = True) -> None:
+def write_whole(path: Path, data: bytes | bytearray | str, *, sync: bool = True) -> None:
     """Write a file whole or not at all; see ``whole_file``.
 
     Args:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["SUFFIX", "Member", "Packed", "member_of", "member_path", "pack", "shard_of"]
+__all__ = ["SUFFIX", "Member", "Packing", "member_of", "member_path", "shard_of"]
 
 SUFFIX = ".tar"
 BLOCK = tarfile.BLOCKSIZE
@@ -40,16 +39,40 @@ class Member(NamedTuple):
     name: str
 
 
-class Packed(NamedTuple):
-    """A shard that is not written yet.
+class Packing:
+    """A shard that is put together in memory, where it takes its own size and no more; the same files, the same bytes.
 
     Attributes:
-        data: its content.
-        ranges: offset and length of each file, in the order given, bytes.
+        data: its content so far.
+        ranges: offset and length of each file, in the order in which they were added, bytes.
     """
 
-    data: bytes
-    ranges: list[tuple[int, int]]
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.ranges: list[tuple[int, int]] = []
+
+    def add(self, name: str, content: bytes) -> None:
+        """Add a file.
+
+        Args:
+            name: of the file, at most 100 characters of ASCII.
+            content: of the file.
+
+        Raises:
+            ValueError: a name that does not fit.
+        """
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        info.mode = 0o644
+        self.data += info.tobuf(tarfile.USTAR_FORMAT, "ascii", "strict")
+        self.ranges.append((len(self.data), len(content)))
+        self.data += content
+        self.data += bytes(-len(content) % BLOCK)
+
+    def end(self) -> bytearray:
+        """The shard as a whole, to which nothing can be added any more."""
+        self.data += END
+        return self.data
 
 
 def member_of(path: Path) -> Member | None:
@@ -90,25 +113,3 @@ def member_path(shard: str, offset: int, length: int, name: str) -> str:
         name: of the file in the shard.
     """
     return f"{shard}/{offset}+{length}.{name}"
-
-
-def pack(files: Iterable[tuple[str, bytes]]) -> Packed:
-    """The content of a shard; the same files give the same bytes.
-
-    Args:
-        files: name and content of each, names of at most 100 characters of ASCII.
-
-    Raises:
-        ValueError: a name that does not fit.
-    """
-    pieces: list[bytes] = []
-    ranges: list[tuple[int, int]] = []
-    offset = 0
-    for name, content in files:
-        info = tarfile.TarInfo(name)
-        info.size = len(content)
-        info.mode = 0o644
-        pieces += info.tobuf(tarfile.USTAR_FORMAT, "ascii", "strict"), content, bytes(-len(content) % BLOCK)
-        ranges.append((offset + BLOCK, len(content)))
-        offset += BLOCK + len(content) + len(pieces[-1])
-    return Packed(b"".join([*pieces, END]), ranges)

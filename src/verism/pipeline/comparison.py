@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -370,11 +370,14 @@ def compare_images(
     asked, shared = _common_prompts(a, b)
     if by is not None and all(p.facets.get(by) is None for p in asked.values()):
         raise UsageError(f"no prompt has the facet {by!r}; it has {sorted(asked[shared[0]].facets)}")
-    families = pair_images(a, b, pairings, by=by, protocol=protocol, defined=defined)
     rows: list[Difference] = []
-    for family in families:
-        of_family = [_difference(values, seed) for values in family]
-        groups = [n for n, values in enumerate(family) if not values.overall]
+    for family in pair_images(a, b, pairings, by=by, protocol=protocol, defined=defined):
+        of_family: list[Difference] = []
+        groups: list[int] = []
+        for values in family:
+            if not values.overall:
+                groups.append(len(of_family))
+            of_family.append(_difference(values, seed))
         for n, p in zip(groups, holm([of_family[n].p_value for n in groups]).tolist(), strict=True):
             of_family[n] = replace(of_family[n], p_holm=p)
         rows += of_family
@@ -393,7 +396,7 @@ class PairedValues:
         overall: whether it is the row over all groups, and not one of them.
         a: values of the baseline, shape (N,).
         b: values of the other run for the same images, shape (N,).
-        prompts: id of the prompt of each pair, shape (N,).
+        prompts: number of the prompt of each pair, in the order of the ids of all prompts, shape (N,).
         weights: weight of each pair in a mean over groups, of mean 1, shape (N,); None for equal ones.
         only_a: images that only the baseline has a usable answer for.
         only_b: images that only the other run has a usable answer for.
@@ -431,8 +434,10 @@ def pair_images(
     by: str | None = None,
     protocol: str | None = None,
     defined: Collection[tuple[str, str]] | None = None,
-) -> list[list[PairedValues]]:
-    """Pairs of values behind the rows of ``compare_images``: a list for every pairing, protocol and split.
+) -> Iterator[Iterator[PairedValues]]:
+    """Pairs of values behind the rows of ``compare_images``: some for every pairing, protocol and split.
+
+    They are put together as they are asked for, so that only those of one row need be in memory.
 
     Args:
         a: the baseline.
@@ -450,14 +455,12 @@ def pair_images(
         raise UsageError(f"no prompt has the facet {by!r}; it has {sorted(asked[shared[0]].facets)}")
     verdicts = a.scan_verdicts(), b.scan_verdicts()
     ranges = _ranges(verdicts)
-    families: list[list[PairedValues]] = []
     result = {name for table in verdicts for name in _protocols(table)}
     for name in sorted(result, key=lambda name: ORDER.get(name, len(ORDER))) if protocol is None else (protocol,):
         for pairing in pairings:
             joined = _joined(verdicts, pairing, name, ranges, list(asked))
             if joined.height:
-                families += _of_pairing(pairing, name, joined, asked, by, defined)
-    return families
+                yield from _of_pairing(pairing, name, joined, asked, by, defined)
 
 
 def _common_prompts(a: Run, b: Run) -> tuple[dict[str, Prompt], list[str]]:
@@ -570,8 +573,8 @@ def _of_pairing(
     asked: Mapping[str, Prompt],
     by: str | None,
     defined: Collection[tuple[str, str]] | None,
-) -> list[list[PairedValues]]:
-    """A list for every value of the split facets and keys: overall, and by the levels of the facet."""
+) -> Iterator[Iterator[PairedValues]]:
+    """For every value of the split facets and keys: overall, and by the levels of the facet."""
     import polars as pl
 
     facet = by or pairing.facet
@@ -579,7 +582,9 @@ def _of_pairing(
         facet = ""
     keys = [f"key_{n}" for n in range(len(pairing.key))]
     prompts = list(asked.values())
-    ids = np.array([p.prompt_id for p in prompts], dtype=object)
+    # Clusters are in the order of their ids, so that sums over them are the same to the last bit as ever.
+    places = np.empty(len(prompts), dtype=np.int32)
+    places[sorted(range(len(prompts)), key=lambda n: prompts[n].prompt_id)] = np.arange(len(prompts))
     number = joined["prompt"].to_numpy()
     parts = _Coded.of([tuple(p.facets.get(name) for name in pairing.split) for p in prompts])
     levels = _Coded.of([p.facets.get(facet) if facet else None for p in prompts])
@@ -591,7 +596,6 @@ def _of_pairing(
         cell_of = joined.join(distinct, on=keys, nulls_equal=True, how="left", maintain_order="left")["cell"].to_numpy()
     cell_of = parts.codes[number].astype(np.int64) * len(cells) + cell_of
     found, first = np.unique(cell_of, return_index=True)
-    families: list[list[PairedValues]] = []
     for code in found[np.argsort(first)].tolist():  # in the order in which they first come
         cell = (*parts.values[code // len(cells)], *cells[code % len(cells)])
         group = dict(pairing.group) | {
@@ -599,8 +603,7 @@ def _of_pairing(
         }
         table = joined.select("prompt", "value", "value_right")
         table = table if len(found) == 1 else table.filter(pl.Series(cell_of == code))
-        families.append(_of_cell(pairing, protocol, group, table, facet, levels, ids, defined))
-    return families
+        yield _of_cell(pairing, protocol, group, table, facet, levels, places, defined)
 
 
 class _Coded(NamedTuple):
@@ -627,45 +630,57 @@ def _of_cell(
     table: pl.DataFrame,
     facet: str,
     levels: _Coded,
-    ids: np.ndarray,
+    places: np.ndarray,
     defined: Collection[tuple[str, str]] | None,
-) -> list[PairedValues]:
-    import polars as pl
-
-    def values(metric: str, rows: pl.DataFrame, weights: np.ndarray | None = None) -> PairedValues:
-        return _paired(metric, pairing.scale, protocol, group, rows, weights, ids)
+) -> Iterator[PairedValues]:
+    def values(
+        metric: str, rows: pl.DataFrame, weigh: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> PairedValues:
+        return _paired(metric, pairing.scale, protocol, group, rows, weigh, places)
 
     if not facet:
-        return [values(pairing.metric, table)]
+        yield values(pairing.metric, table)
+        return
     of_row = levels.codes[table["prompt"].to_numpy()]
     there = [levels.values[code] for code in np.unique(of_row).tolist()]
     known = sorted((level for level in there if level is not None), key=lambda v: (isinstance(v, str), v))
     place = {level: code for code, level in enumerate(levels.values)}
 
-    def of_levels(chosen: Sequence[Any]) -> pl.Series:
-        return pl.Series(np.isin(of_row, [place[level] for level in chosen]), dtype=pl.Boolean)
+    def of_levels(chosen: Sequence[Any]) -> pl.DataFrame:
+        return _chosen(table, np.isin(of_row, [place[level] for level in chosen]))
 
-    groups = []
-    for level in known:
-        of_level = table.filter(of_levels([level]))
-        groups.append(replace(values(pairing.metric, of_level), group={**group, facet: level}, overall=False))
+    groups = (
+        replace(values(pairing.metric, of_levels([level])), group={**group, facet: level}, overall=False)
+        for level in known
+    )
     if not pairing.mean:
-        return [values(pairing.metric, table.filter(of_levels(known))), *groups]
+        yield values(pairing.metric, of_levels(known))
+        yield from groups
+        return
     name, chosen = pairing.mean, [level for level in known if not pairing.groups or str(level) in pairing.groups]
     complete = {str(level) for level in chosen} >= set(pairing.groups)
     if facet != pairing.facet or not (complete if defined is None else (name, protocol) in defined):
         name, chosen = f"{pairing.metric}{MEAN_OVER}{facet}", known
         if len(chosen) < 2:
-            return groups
-    inside = table.filter(of_levels(chosen))
-    usable = _usable(inside)
-    # Each image weighs so that every group counts the same: the plain mean over groups.
+            yield from groups
+            return
     named = _Coded.of([str(level) for level in levels.values])
-    level_of = named.codes[levels.codes[usable["prompt"].to_numpy()]]
-    sizes = np.bincount(level_of, minlength=len(named.values))
-    n_groups = int(np.count_nonzero(sizes))
-    weights = np.divide(usable.height, n_groups * sizes, where=sizes > 0, out=np.zeros(len(sizes)))[level_of]
-    return [replace(values(name, inside, weights), defined=n_groups == len(chosen)), *groups]
+    n_groups = 0
+
+    def of_groups(prompts: np.ndarray) -> np.ndarray:
+        """Each image weighs so that every group counts the same: the plain mean over groups."""
+        nonlocal n_groups
+        level_of = named.codes[levels.codes[prompts]]
+        sizes = np.bincount(level_of, minlength=len(named.values))
+        n_groups = int(np.count_nonzero(sizes))
+        weights = np.divide(len(prompts), n_groups * sizes, where=sizes > 0, out=np.zeros(len(sizes)))
+        of_each: np.ndarray = weights[level_of]
+        return of_each
+
+    mean = values(name, of_levels(chosen), of_groups)
+    yield mean if n_groups == len(chosen) else replace(mean, defined=False)
+    del mean
+    yield from groups
 
 
 def _undefined(row: Difference) -> Difference:
@@ -674,10 +689,11 @@ def _undefined(row: Difference) -> Difference:
     return replace(row, value_a=nan, value_b=nan, difference=nan, ci_low=nan, ci_high=nan, p_value=nan, p_holm=nan)
 
 
-def _usable(rows: pl.DataFrame) -> pl.DataFrame:
+def _chosen(rows: pl.DataFrame, mask: np.ndarray) -> pl.DataFrame:
+    """Some rows; all of them without a copy."""
     import polars as pl
 
-    return rows.filter(pl.col("value").is_not_null() & pl.col("value_right").is_not_null())
+    return rows if mask.all() else rows.filter(pl.Series(mask, dtype=pl.Boolean))
 
 
 def _paired(
@@ -686,10 +702,11 @@ def _paired(
     protocol: str,
     group: Mapping[str, FacetValue],
     rows: pl.DataFrame,
-    weights: np.ndarray | None,
-    ids: np.ndarray,
+    weigh: Callable[[np.ndarray], np.ndarray] | None,
+    places: np.ndarray,
 ) -> PairedValues:
-    usable = _usable(rows)
+    usable = _chosen(rows, (rows["value"].is_not_null() & rows["value_right"].is_not_null()).to_numpy())
+    prompts = usable["prompt"].to_numpy()
     only_a, only_b = (rows[name].count() - usable.height for name in ("value", "value_right"))
     return PairedValues(
         metric=metric,
@@ -699,8 +716,8 @@ def _paired(
         overall=True,
         a=usable["value"].to_numpy(),
         b=usable["value_right"].to_numpy(),
-        prompts=ids[usable["prompt"].to_numpy()],
-        weights=weights,
+        prompts=places[prompts],
+        weights=None if weigh is None else weigh(prompts),
         only_a=only_a,
         only_b=only_b,
         neither=rows.height - usable.height - only_a - only_b,

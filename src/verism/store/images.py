@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from verism.errors import DamagedRun
 from verism.files import write_whole
-from verism.shards import SUFFIX, member_of, member_path, pack, shard_of
+from verism.shards import SUFFIX, Packing, member_of, member_path, shard_of
 from verism.store.ledger import sha256, shard_name
 from verism.store.run import Run, slug
 
@@ -38,35 +38,63 @@ def write_shards(run: Run, images: Iterable[tuple[Mapping[str, Any], bytes]], te
     Returns:
         Path of each image in the run, in order.
     """
-    uid = run._adopt().uid
+    writer = _ShardWriter(run, texts)
     paths: list[str] = []
-    for group in _groups(images):
-        files: list[tuple[str, bytes]] = []
-        for row, png in group:
-            key = _key(row["image_id"])
-            about = {name: row[name] for name in ABOUT} | {"prompt": texts.get(row["prompt_id"], "")}
-            files += (f"{key}.png", png), (f"{key}.json", json.dumps(about).encode("ascii"))
-        packed = pack(files)
-        path = f"{SHARDS}/{shard_name(uid, SHARDS, packed.data)}"
-        write_whole(run.path / path, packed.data)
-        paths += [
-            member_path(path, offset, length, name)
-            for (name, _), (offset, length) in zip(files[::2], packed.ranges[::2], strict=True)
-        ]
-    return paths
-
-
-def _groups(images: Iterable[tuple[Mapping[str, Any], bytes]]) -> Iterator[list[tuple[Mapping[str, Any], bytes]]]:
-    group: list[tuple[Mapping[str, Any], bytes]] = []
-    size = 0
     for row, png in images:
-        if group and size + len(png) + BESIDE > SHARD_BYTES:
-            yield group
-            group, size = [], 0
-        group.append((row, png))
-        size += len(png) + BESIDE
-    if group:
-        yield group
+        if not writer.has_room(png):
+            paths += writer.write()
+        writer.add(row, png)
+    return [*paths, *writer.write()]
+
+
+class _ShardWriter:
+    """Writes images in shards: one is in memory, once."""
+
+    def __init__(self, run: Run, texts: Mapping[str, str]) -> None:
+        """A writer that has nothing yet.
+
+        Args:
+            run: the run that made the images.
+            texts: as of ``write_shards``.
+        """
+        self.run = run
+        self.texts = texts
+        self._clear()
+
+    def _clear(self) -> None:
+        self._packing = Packing()
+        self._names: list[str] = []
+        self._size = 0
+
+    def has_room(self, png: bytes) -> bool:
+        """Whether an image fits in with those that were added since the last shard; one always does."""
+        return not self._names or self._size + len(png) + BESIDE <= SHARD_BYTES
+
+    def add(self, row: Mapping[str, Any], png: bytes) -> None:
+        """Add an image.
+
+        Args:
+            row: of ``images``, without its path.
+            png: content of the file.
+        """
+        key = _key(row["image_id"])
+        about = {name: row[name] for name in ABOUT} | {"prompt": self.texts.get(row["prompt_id"], "")}
+        self._packing.add(f"{key}.png", png)
+        self._packing.add(f"{key}.json", json.dumps(about).encode("ascii"))
+        self._names.append(f"{key}.png")
+        self._size += len(png) + BESIDE
+
+    def write(self) -> list[str]:
+        """Write a shard of the images that were added since the last one, if any; path of each in the run."""
+        if not self._names:
+            return []
+        data = self._packing.end()
+        path = f"{SHARDS}/{shard_name(self.run._adopt().uid, SHARDS, data)}"
+        write_whole(self.run.path / path, data)
+        ranges = self._packing.ranges[::2]
+        paths = [member_path(path, *place, name) for place, name in zip(ranges, self._names, strict=True)]
+        self._clear()
+        return paths
 
 
 def _key(image_id: str) -> str:
@@ -242,21 +270,12 @@ def _worth_moving(run: Run, paths: Collection[str]) -> set[str]:
 def _moves_of(run: Run, rows: pl.DataFrame, texts: Mapping[str, str], *, to_shards: bool) -> Iterator[_Move]:
     """Store images anew, some at a time."""
     move = _Move()
-    waiting: list[tuple[Mapping[str, Any], bytes]] = []
-    pending = 0
+    writer = _ShardWriter(run, texts)
+    waiting: list[str] = []  # ids of images that were added to the next shard
 
     def store() -> None:
-        nonlocal pending
-        stored = (
-            write_shards(run, waiting, texts)
-            if to_shards
-            else [run.write_image(row["image_id"], png) for row, png in waiting]
-        )
-        move.paths |= {row["image_id"]: path for (row, _), path in zip(waiting, stored, strict=True)}
-        move.left += [row["path"] for row, _ in waiting]
-        move.size += pending
+        move.paths |= zip(waiting, writer.write(), strict=True)
         waiting.clear()
-        pending = 0
 
     for row in rows.iter_rows(named=True):
         try:
@@ -270,13 +289,18 @@ def _moves_of(run: Run, rows: pl.DataFrame, texts: Mapping[str, str], *, to_shar
             store()
             yield move
             raise DamagedRun.of(run.path, run.resolve(row["path"]), damage)
-        if pending + len(png) + BESIDE > SHARD_BYTES:
+        if not writer.has_room(png) or (not to_shards and move.size >= MOVED_BYTES):
             store()
             if move.size >= MOVED_BYTES:
                 yield move
                 move = _Move()
-        waiting.append((row, png))
-        pending += len(png) + BESIDE
+        if to_shards:
+            writer.add(row, png)
+            waiting.append(row["image_id"])
+        else:
+            move.paths[row["image_id"]] = run.write_image(row["image_id"], png)
+        move.left.append(row["path"])
+        move.size += len(png) + BESIDE
     store()
     yield move
 

@@ -46,7 +46,7 @@ def part_name(uid: str, folder: str, data: bytes) -> str:
     return f"part-{_words(uid, folder, os.urandom(4).hex(), data)}.parquet"
 
 
-def shard_name(uid: str, folder: str, data: bytes) -> str:
+def shard_name(uid: str, folder: str, data: bytes | bytearray) -> str:
     """A file name for a shard, which no other file has.
 
     Args:
@@ -101,7 +101,7 @@ def _hash(uid: str, folder: str, nonce: str) -> Any:
     return hashlib.sha256(f"{uid}\n{folder}\n{nonce}\n".encode())
 
 
-def _words(uid: str, folder: str, nonce: str, data: bytes) -> str:
+def _words(uid: str, folder: str, nonce: str, data: bytes | bytearray) -> str:
     digest = _hash(uid, folder, nonce)
     digest.update(data)
     return f"{nonce}-{digest.hexdigest()[:DIGITS]}"
