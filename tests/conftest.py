@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import sqlite3
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import PixelRenderer
@@ -72,6 +75,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+class Unsynced(sqlite3.Connection):
+    """A connection that does not wait for the disk, whatever it is asked for."""
+
+    def execute(self, sql: str, *more: Any) -> sqlite3.Cursor:
+        done = super().execute(sql, *more)
+        if sql.startswith("PRAGMA"):
+            super().execute("PRAGMA synchronous = OFF")
+        return done
+
+
 @pytest.fixture(scope="session", autouse=True)
 def disk() -> Iterator[None]:
     """Nothing of this process waits for the disk: tests write thousands of files, and none cuts the power.
@@ -80,6 +93,7 @@ def disk() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda _: None)
+        patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Unsynced))
         yield
 
 

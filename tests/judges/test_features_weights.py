@@ -85,6 +85,18 @@ def test_fill_is_strict_and_converts():
         fill(network, {"weight": torch.ones(1, 2), "old": torch.zeros(1)}, source="f", hint=" Look.")
 
 
+def test_fill_gives_a_network_without_storage_its_weights_and_counters_of_its_own():
+    with torch.device("meta"):
+        network = nn.BatchNorm1d(2)
+    weights = {name: torch.full((2,), 3.0).half() for name in ("weight", "bias", "running_mean", "running_var")}
+    fill(network, weights, source="f")
+    weights["bias"].zero_()
+    assert network.bias.tolist() == [3, 3]
+    assert network.running_var.dtype == torch.float32
+    assert network.num_batches_tracked.item() == 0
+    assert network.eval()(torch.full((1, 2), 3.0)).tolist() == [[3, 3]]
+
+
 def test_a_file_of_the_hub_is_named_by_repository_and_path(tmp_path, monkeypatch):
     import huggingface_hub
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import torch
 
 from verism.errors import UsageError
+from verism.judges.skin_tone import trust_network
 from verism.judges.skin_tone import trust_patches as patches
 from verism.judges.skin_tone.colour import measure_skin
 from verism.judges.skin_tone.faces import Face, five_points
@@ -290,15 +293,17 @@ def test_parameters_have_the_published_names():
 
 def test_network_is_the_resnet_of_transformers():
     transformers = pytest.importorskip("transformers")
-    ours = TrustEncoder(6, 5).eval()
+    with torch.device("meta"):
+        ours = TrustEncoder(6, 5).eval()
     weights = random_weights(6, 5, seed=1)
     weights["layers.0.weight"] *= 0.02  # so that the hidden layer lies about 0, where kinds of rectifiers differ
-    ours.load_state_dict({key: value for key, value in weights.items() if not key.endswith("tracked")})
+    ours.load_state_dict({key: value for key, value in weights.items() if not key.endswith("tracked")}, assign=True)
     config = transformers.ResNetConfig(
         num_channels=6, embedding_size=64, hidden_sizes=[256, 512, 1024, 2048], depths=[3, 4, 6, 3],
         layer_type="bottleneck", downsample_in_bottleneck=False,
     )  # fmt: skip
-    reference = transformers.ResNetModel(config).eval()
+    with torch.device("meta"):
+        reference = transformers.ResNetModel(config).eval()
     renamed = {}
     for key, value in weights.items():
         part, _, name = key.removeprefix("encoder.").rpartition(".")
@@ -312,7 +317,7 @@ def test_network_is_the_resnet_of_transformers():
             inner = "shortcut" if module.startswith("downsample") else f"layer.{int(module[-1]) - 1}"
             folder = f"encoder.stages.{int(stage[-1]) - 1}.layers.{block}.{inner}.{kind}"
         renamed[f"{folder}.{name}"] = value
-    reference.load_state_dict(renamed)
+    reference.load_state_dict(renamed, assign=True)
     x = torch.rand(2, 6, 96, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         pooled = reference(x).pooler_output.flatten(1)
@@ -442,13 +447,23 @@ def test_what_is_no_basis_is_refused(tmp_path: Path):
 
 
 # ------------------------------------------------------------------------------------------------------ the whole path
+@contextmanager
+def small_encoders() -> Iterator[None]:
+    """Encoders of fewer and narrower layers: nothing below asks how many there are."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trust_network, "_BLOCKS", (1, 1, 1, 1))
+        patched.setattr(trust_network, "_WIDTH", 16)
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, basis_file: Path) -> Path:
     """TRUST's files as they are published, with random weights, in half precision for speed."""
     folder = tmp_path_factory.mktemp("trust")
     for name, channels, outputs, seed in (("E_albedo", 6, LENGTH, 2), ("E_scene_light", 3, 3, 3)):
-        weights = {key: value.half() if value.is_floating_point() else value for key, value in
-                   random_weights(channels, outputs, seed).items()}  # fmt: skip
+        with small_encoders():
+            made = random_weights(channels, outputs, seed)
+        weights = {key: value.half() if value.is_floating_point() else value for key, value in made.items()}
         saved(folder / f"{name}_BalanceAlb.tar", {name: weights})
     (folder / "E_face_light_BalanceAlb.tar").write_text("not needed, so not looked at")
     (folder / basis_file.name).hardlink_to(basis_file)
@@ -457,7 +472,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, basis_file: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def trust(folder: Path) -> TrustAlbedo:
-    return TrustAlbedo(folder, settings=TrustSettings(device="cpu"))
+    with small_encoders():
+        return TrustAlbedo(folder, settings=TrustSettings(device="cpu"))
 
 
 FACE = landmarks(60, 50, 110, 120)
@@ -583,7 +599,8 @@ def test_what_cannot_be_measured_is_told(trust: TrustAlbedo, monkeypatch: pytest
 
 
 def test_half_precision_stays_near(trust: TrustAlbedo, folder: Path):
-    half = TrustAlbedo(folder, settings=TrustSettings(device="cpu", dtype="bfloat16"))
+    with small_encoders():
+        half = TrustAlbedo(folder, settings=TrustSettings(device="cpu", dtype="bfloat16"))
     assert " dtype=bfloat16 " in half.name
     assert next(half._albedo.encoder.parameters()).dtype == torch.bfloat16
     assert half._albedo.layers[0].weight.dtype == torch.float32

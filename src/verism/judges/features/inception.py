@@ -56,6 +56,8 @@ def load_inception(path: Path, edition: Edition) -> Inception:
         MissingExtra: PyTorch is not installed.
     """
     weights = read_tensors(path)
+    import torch
+
     from verism.judges.features.inception_network import CLASSES, Inception
 
     hint = ""
@@ -63,7 +65,8 @@ def load_inception(path: Path, edition: Edition) -> Inception:
     for other, classes in CLASSES.items():
         if other != edition and last is not None and last.shape == (classes,):
             hint = f" Its last layer has {classes} outputs: it is a file for {_KINDS[other][0]}:FILE."
-    network = Inception(edition)
+    with torch.device("meta"):  # random numbers for weights that are replaced take a second
+        network = Inception(edition)
     fill(
         network,
         weights,

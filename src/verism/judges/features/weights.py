@@ -110,7 +110,7 @@ def fill(
     """Give a network its weights, as float32; counters of batch normalisation may be absent.
 
     Args:
-        network: gets the weights, in place.
+        network: gets the weights, in place; may be on the device "meta", where making it costs nothing.
         weights: tensors by their names in the network's ``state_dict``.
         source: where the weights come from, for messages.
         unused: whether a name in the file is known to be of no use to this network.
@@ -118,6 +118,8 @@ def fill(
     Raises:
         UsageError: weights are missing, left over, or of another shape; the names are told.
     """
+    import torch
+
     expected = network.state_dict()
     missing = sorted(key for key in expected if key not in weights and not key.endswith(_COUNTERS))
     unexpected = sorted(key for key in weights if key not in expected and not unused(key))
@@ -134,5 +136,11 @@ def fill(
         ]
         raise UsageError(f"the weights in {source!r} do not fit the network; {'; '.join(parts)}.{hint}")
     network.load_state_dict(
-        {key: value if key not in weights else weights[key].to(value.dtype) for key, value in expected.items()}
+        {
+            key: torch.zeros(value.shape, dtype=value.dtype)
+            if key not in weights
+            else weights[key].to(value.dtype, copy=True)
+            for key, value in expected.items()
+        },
+        assign=True,
     )

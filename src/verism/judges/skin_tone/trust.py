@@ -146,7 +146,8 @@ def load_encoder(path: Path, key: str, *, channels: int, outputs: int) -> TrustE
         raise UsageError(f"{path.name!r}: under {key!r} all must be tensors; these are not: {', '.join(other[:6])}")
     from verism.judges.skin_tone.trust_network import TrustEncoder
 
-    network = TrustEncoder(channels, outputs)
+    with torch.device("meta"):  # random numbers for weights that are replaced take a second
+        network = TrustEncoder(channels, outputs)
     fill(
         network,
         {str(name): value for name, value in weights.items()},
