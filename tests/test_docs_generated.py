@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from verism.cards import read_card
+from verism.pipeline.calibration import summary
 from verism.registry import GENERATORS, JUDGES, TRACKER, TRACKERS, kinds
 from verism.suites.catalogue import SUITES, suite_class
 
@@ -87,3 +89,25 @@ def test_page_of_kinds_has_every_option_of_every_kind(generate):
             declared.update([(kind.name, "any other")] * signature.passes_on)
     assert len(declared) > 100
     assert shown == declared
+
+
+def test_groups_of_skin_tone_are_those_of_the_packaged_card():
+    # The columns of `cascade` are of a card that is not packaged; docs/skin-tone.md has its command.
+    path = ROOT / "src" / "verism" / "data" / "cards" / "skin_tone-builtin.json"
+    measured = {
+        " ".join(*each.group.items()): summary(each)
+        for each in read_card(path).measured
+        if each.protocol == "revised" and each.group
+    }
+    rows = list(csv.DictReader((ROOT / "docs" / "skin-tone-groups.csv").read_text(encoding="utf-8").splitlines()))
+    assert list(rows[0]) == [
+        *("group", "images", "builtin_exact", "builtin_within_one", "builtin_mean_error", "builtin_unusable"),
+        *("cascade_exact", "cascade_within_one", "cascade_unusable"),
+    ]
+    assert {row["group"]: int(row["images"]) for row in rows} == {name: s.n for name, s in measured.items()}
+    for row in rows:
+        s = measured[row["group"]]
+        shares = (s.exact, s.within_one, s.unusable)
+        printed = (row["builtin_exact"], row["builtin_within_one"], row["builtin_unusable"])
+        assert printed == tuple(f"{100 * share:.1f}" for share in shares), row["group"]
+        assert row["builtin_mean_error"] == f"{s.bias:.2f}", row["group"]
