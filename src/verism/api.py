@@ -59,7 +59,7 @@ from verism.pipeline.local import (
 from verism.pipeline.ray_workers import GENERATOR, RayCluster, RaySettings
 from verism.pipeline.reference import observe_reference, reference_set, take_in_reference
 from verism.pipeline.regions import RegionJudge, asks_for_regions
-from verism.pipeline.scoring import Adjust, judges_of, observed_of, planned_scoring, score_run, true_classes
+from verism.pipeline.scoring import Adjust, judges_of, known_of, planned_scoring, score_run, true_classes
 from verism.pipeline.selections import pending_items
 from verism.pipeline.shares import ALONE, Shard, Shares
 from verism.pipeline.sharing import SharedImages, SharingGenerator
@@ -1659,11 +1659,11 @@ def agreement(
     run = _pinned(run)
     ratings = given_ratings(run, min_right=min_right)
     suite = stored_suite(run, rules=True)
-    known = sorted({facet for prompt in run.prompts() for facet in prompt.facets})
-    if foreign := [facet for facet in by if facet not in known]:
-        raise UsageError(f"no facet {foreign[0]!r}; prompts have {', '.join(known) or 'none'}")
-    observed = observed_of(run, suite, judges_of(run)) if run.has_verdicts else None
-    return agreement_report(run, suite, ratings, observed, by=by, n_resamples=n_resamples, seed=seed)
+    facets = sorted({facet for prompt in run.prompts() for facet in prompt.facets})
+    if foreign := [facet for facet in by if facet not in facets]:
+        raise UsageError(f"no facet {foreign[0]!r}; prompts have {', '.join(facets) or 'none'}")
+    known = known_of(run, suite, judges_of(run)) if run.has_verdicts else None
+    return agreement_report(run, suite, ratings, known, by=by, n_resamples=n_resamples, seed=seed)
 
 
 def judge_card(
@@ -1713,7 +1713,7 @@ def plan_labels(run: store.Run | PathLike, *, half_width: float, cards: Sequence
     return planned_labels(
         run,
         suite,
-        observed_of(run, suite, judges),
+        *known_of(run, suite, judges),
         half_width=half_width,
         ratings=ratings_of(run),
         cards=[*known, *shipped_cards()],

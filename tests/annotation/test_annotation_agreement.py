@@ -92,7 +92,9 @@ def report(task, given, *, verdicts=(), suite=None, judged=True, checks=(), obse
     table = rows(task, given, checks=checks) if isinstance(given, dict) else given
     ratings = Ratings(table=table, tasks={task.name: task})
     run = FakeRun(observed, verdicts)
-    result = agreement_report(run, suite or PlainSuite(), ratings, observed if judged else None, **more)
+    result = agreement_report(
+        run, suite or PlainSuite(), ratings, (observed, run.verdicts()) if judged else None, **more
+    )
     return result["tasks"].get(task.name)
 
 

@@ -47,7 +47,6 @@ def estimand(*parts, protocol="revised", **group):
 def plan(estimands, *, answers=None, cards=(), half_width=0.05, n=4_000, judge="judge@1"):
     images = frame("images", [{"image_id": f"i{i}", "prompt_id": "p"} for i in range(n)])
     run = SimpleNamespace(
-        verdicts=lambda: None,
         prompts=lambda: [Prompt(prompt_id="p", suite="s", text="")],
         read=lambda _: images,
         prompts_of=lambda ids: dict.fromkeys(ids, "p"),
@@ -55,7 +54,14 @@ def plan(estimands, *, answers=None, cards=(), half_width=0.05, n=4_000, judge="
     rows = [{"item": i, "task": "t", "rater": "A", "answer": a} for i, a in (answers or {}).items()]
     ratings = Ratings(table=frame("ratings", rows), tasks={"t": TASK})
     return plan_labels(
-        run, PlainSuite(*estimands), None, half_width=half_width, ratings=ratings, cards=cards, judges={"vqa": judge}
+        run,
+        PlainSuite(*estimands),
+        None,
+        None,
+        half_width=half_width,
+        ratings=ratings,
+        cards=cards,
+        judges={"vqa": judge},
     )
 
 

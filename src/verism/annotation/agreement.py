@@ -69,7 +69,7 @@ def agreement_report(
     run: Run,
     suite: Suite,
     ratings: Ratings,
-    observed: Observed | None,
+    known: tuple[Observed, pl.DataFrame] | None,
     *,
     by: Sequence[str] = (),
     n_resamples: int = 2_000,
@@ -81,7 +81,8 @@ def agreement_report(
         run: the run.
         suite: the suite, with the rules of the run's scores.
         ratings: ratings of the run.
-        observed: what is known of the images, to hold judges against annotators; None leaves that out.
+        known: prompts and images, and verdicts of the run's scores, to hold judges against annotators; None leaves that
+            out.
         by: facets of prompts: how well judges do in each group.
         n_resamples: resamples of prompts (with all their images) behind intervals; 0 for no intervals.
         seed: seed of the resampling.
@@ -94,8 +95,8 @@ def agreement_report(
     options: Resampling = {"n_resamples": n_resamples, "seed": seed}
     prompt_of = _prompts_of_items(run, set(ratings.table["item"]))
     judged = None
-    if observed is not None:
-        verdicts = run.verdicts()
+    if known is not None:
+        observed, verdicts = known
         judged = _Judged(
             suite=suite,
             observed=observed,

@@ -16,7 +16,7 @@ from verism.annotation.ratings import given_ratings, human_classes, rated_classe
 from verism.cards import JudgeCard, Kind, Measured
 from verism.errors import UsageError
 from verism.pipeline.image_samples import sample_images, strata_of
-from verism.pipeline.scoring import judges_of, observed_of, truth_estimands
+from verism.pipeline.scoring import judges_of, known_of, truth_estimands
 from verism.records import Estimand, Observed, RatingTask, content_hash
 from verism.statistics.agreement import krippendorff_alpha
 from verism.store import TRUTH, Run
@@ -73,7 +73,7 @@ class KnownTables:
         about: what the images are and how their classes are known, in words.
         strata: what each image is judged for.
         used: images whose class is known.
-        observed: prompts, images and observations.
+        observed: prompts and images.
     """
 
     judge: str
@@ -113,8 +113,7 @@ def known_tables(
     if not suite.has_estimands:
         raise UsageError(f"{suite.name} has no verdicts whose truth could be known, so there is nothing for a card")
     names = judges_of(run) if judges is None else judges
-    observed = observed_of(run, suite, names)
-    verdicts = run.verdicts() if judges is None else suite.verdicts(observed)
+    observed, verdicts = known_of(run, suite, names, scored=judges is None)
     estimands = list(suite.estimands(observed, verdicts))
     known_by = run if truth_of is None else truth_of
     by_truth = truth_estimands(known_by, suite) if source == "truth" else []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from verism.records import Estimand, EstimandPart, Observed
 from verism.statistics.prediction_powered import labels_needed
 from verism.store import Run
 from verism.suites.base import Suite
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["PILOT", "Planned", "plan_labels"]
 
@@ -53,6 +56,7 @@ def plan_labels(
     run: Run,
     suite: Suite,
     observed: Observed,
+    verdicts: pl.DataFrame,
     *,
     half_width: float,
     ratings: Ratings,
@@ -69,7 +73,8 @@ def plan_labels(
     Args:
         run: scored.
         suite: the suite, with the rules of the run's scores.
-        observed: observations of the run.
+        observed: prompts and images of the run.
+        verdicts: those of the run's scores.
         half_width: half the width of the interval, in the unit of the score, above 0.
         ratings: answers that there are.
         cards: judge cards, in the order in which they are tried.
@@ -77,7 +82,7 @@ def plan_labels(
         protocol: whose scores are planned for.
     """
     planned = []
-    for estimand in suite.estimands(observed, run.verdicts()):
+    for estimand in suite.estimands(observed, verdicts):
         if estimand.score.protocol != protocol or estimand.terms or estimand.small:
             continue  # a mean of absolute values is no mean of labels; of small groups there are too many
         known = [human_classes(run, suite, estimand.rule, part.key, ratings=ratings) for part in estimand.parts]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adjust",
     "judges_of",
+    "known_of",
     "observed_of",
     "planned_scoring",
     "score_run",
@@ -354,6 +355,35 @@ def observed_of(
         vectors=vectors,
         reference=None if reference.is_empty() else reference,
     )
+
+
+def known_of(
+    run: Run, suite: Suite, judges: Mapping[str, str], *, scored: bool = True
+) -> tuple[Observed, pl.DataFrame]:
+    """What estimands, and reports about judges, are made from: prompts, images, verdicts.
+
+    Of suites whose scores rest on verdicts alone there is one row of each table of observations, as ``scores`` get it.
+
+    Args:
+        run: the run.
+        suite: with the rules to apply.
+        judges: full name of the judge whose observations count, by role.
+        scored: whether the verdicts are those of the run's scores, without their reasons; they are made anew otherwise.
+
+    Raises:
+        VerismError: verdicts of the run's scores are asked for, and there are none yet.
+    """
+    if not scored or not suite.scored_in_blocks() or type(suite).tally is not Suite.tally:
+        observed = observed_of(run, suite, judges)
+        return observed, _collected(run.scan_verdicts()) if scored else suite.verdicts(observed)
+    named = _named(run, suite, judges)
+    observed = Observed(
+        prompts={p.prompt_id: p for p in run.prompts()},
+        images=run.read("images", columns=["image_id", "prompt_id", "index", "state"]),
+        observations={table: run.first_row(table, name) for table, name in named.items()},
+        judges=named,
+    )
+    return observed, _collected(run.scan_verdicts())
 
 
 def truth_estimands(run: Run, suite: Suite) -> list[Estimand]:

@@ -1,4 +1,4 @@
-"""Sets of ids that take 16 bytes for each, however long the ids are."""
+"""Sets of ids that take 16 bytes for each, however long the ids are; and where files lie by their hashes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["IdSet", "digests"]
+__all__ = ["IdSet", "PathsByHash", "digests"]
 
 DIGEST = 16  # bytes: two of a billion ids are equal by chance once in 10**20 runs
 ASKED = 2**16  # ids that are looked up at once
@@ -88,6 +89,46 @@ class IdSet:
         made = IdSet()
         made._hashes = self._hashes[~other._found(self._hashes)]
         return made
+
+
+class PathsByHash:
+    """Where files lie, by the hash of each: about as many bytes as the paths have, and 24 for each of them.
+
+    A dict of Python strings takes five times the memory.
+
+    >>> import polars as pl
+    >>> where = PathsByHash([(["aa", "bb"], pl.Series(["images/a.png", "images/b.png"]))])
+    >>> where.get("bb"), where.get("cc")
+    ('images/b.png', None)
+    """
+
+    def __init__(self, parts: Sequence[tuple[Iterable[str], pl.Series]]) -> None:
+        """Paths of some files.
+
+        Args:
+            parts: hashes, and as many paths, in any order; of files of the same hash any one may be given.
+        """
+        import numpy as np
+        import polars as pl
+
+        hashes = np.concatenate([digests(()), *(digests(hashes) for hashes, _ in parts)])
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+        self._paths = pl.concat([pl.Series("path", [], dtype=pl.String), *(paths.alias("path") for _, paths in parts)])
+
+    def get(self, file_hash: str) -> str | None:
+        """The path of a file; None where none is known.
+
+        Args:
+            file_hash: of the file.
+        """
+        import numpy as np
+
+        (wanted,) = digests([file_hash])
+        place = int(np.searchsorted(self._hashes, wanted))
+        if place == len(self._hashes) or self._hashes[place] != wanted:
+            return None
+        return str(self._paths[int(self._order[place])])
 
 
 def _distinct(parts: Sequence[NDArray[np.bytes_]]) -> NDArray[np.bytes_]:

@@ -41,7 +41,7 @@ from verism.shards import member_of
 from verism.specs import Presentation, did_you_mean
 from verism.store import blocks, scorings
 from verism.store.blocks import SAMPLED, BlockKey, Dealer, ImageBlocks, bounds_of
-from verism.store.ids import IdSet, digests
+from verism.store.ids import IdSet, PathsByHash, digests
 from verism.store.ledger import Ledger, is_authentic, part_name, sha256
 from verism.store.scorings import GoneScoring, StoredScoring, current_scoring, kept_scorings, write_scoring
 from verism.systems import quoted
@@ -79,7 +79,7 @@ PART = "part"  # column while parts are put together: in which of them a row sta
 LISTS = {"reference_features": "reference", "text_embeddings": None, "ratings": None}  # where images of a table stand
 
 
-_OWN = re.compile(r"images/[^/]+|shards/[^/]+/[^/]+")  # images that lie in the run
+_OWN = r"^(images/[^/]+|shards/[^/]+/[^/]+)$"  # paths of images that lie in the run
 
 
 class SettingsChanged(UsageError):
@@ -122,8 +122,8 @@ class Run:
         self._ledger: Ledger | None = None
         self._pinned: StoredScoring | None = None
         self._chosen = False  # whether it is pinned to a scoring that was asked for by its name
-        # By run: parts of its table of images when an image was not found, and the paths in them, by hash and as a set.
-        self._moved: dict[Path, tuple[frozenset[str], dict[str, str], frozenset[str]]] = {}
+        # By run: parts of its table of images when an image was not found; paths of its own images, and all paths.
+        self._moved: dict[Path, tuple[frozenset[str], PathsByHash, IdSet]] = {}
         self._since: tuple[set[str], Sequence[str], int] | None = None  # how far images_since got, and with which set
         self._keys_of_parts: dict[str, frozenset[str]] = {}  # by path, of the parts that read_few looked into
         # By list of images: paths of its parts, the ids in them, and how many rows they have.
@@ -787,6 +787,16 @@ class Run:
                 if attempt == READ_ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
+
+    def first_row(self, table: str, judge: str) -> pl.DataFrame:
+        """One row of a table, whichever, or none: who the judge is, say, without reading the table.
+
+        Args:
+            table: of observations.
+            judge: whose.
+        """
+        rows = self._each_part(self._folder(table, judge), None, lambda part: part.head(1), most=1)
+        return rows[0].select(list(schema(table))) if rows else empty_table(table)
 
     def _parts_with(self, table: str, judge: str | None, keys: Collection[str]) -> list[str]:
         """Paths of the parts of a table that have rows of any of these keys."""
@@ -1590,9 +1600,7 @@ class Run:
             run = self if root == self.path else Run.open(root, scoring=False)
             parts = frozenset(run._part_paths("images"))
             if self._moved.get(root, (None,))[0] != parts:  # else the table is what it was when it was read last
-                images = run.read("images", columns=["sha256", "path"]).drop_nulls()
-                own = {digest: path for digest, path in images.iter_rows() if _OWN.fullmatch(path)}
-                self._moved[root] = parts, own, frozenset(images["path"])
+                self._moved[root] = parts, *run._image_places()
         except VerismError:
             return None
         _, by_hash, listed = self._moved[root]
@@ -1600,6 +1608,20 @@ class Run:
             return None
         path = by_hash.get(digest)
         return None if path is None else run.resolve(path)
+
+    def _image_places(self) -> tuple[PathsByHash, IdSet]:
+        """Where the images lie that the run made, by hash; and the paths of all."""
+        import polars as pl
+
+        own: list[tuple[list[str], pl.Series]] = []
+        paths: list[NDArray[np.bytes_]] = []
+        with self.blocks({}, columns=["image_id", "sha256", "path"]) as found:
+            for images, _ in found:
+                rows = images.drop_nulls("path").drop_nulls("sha256")
+                paths.append(digests(rows["path"]))
+                rows = rows.filter(pl.col("path").str.contains(_OWN))
+                own.append((rows["sha256"].to_list(), rows["path"]))
+        return PathsByHash(own), IdSet.of_digests(paths)
 
     # ------------------------------------------------------------------------------------------- verdicts, scores
     def write_verdicts(self, verdicts: pl.DataFrame) -> None:
