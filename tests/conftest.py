@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from fakes import PixelRenderer
+from rendered_once import rendering_once
 
 from verism.generators.scripted import ScriptedGenerator
 from verism.records import Prompt
@@ -94,6 +95,16 @@ def disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda _: None)
         patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Unsynced))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scenes_are_rendered_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In tests of everything but the simulator itself."""
+    if "simulator" in request.path.parts:
+        yield
+        return
+    with rendering_once():
         yield
 
 
