@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from annotation_runs import make_run
 
+from verism.annotation import sampling
 from verism.annotation.ratings import (
     given_ratings,
     human_classes,
@@ -59,6 +60,17 @@ def test_a_larger_sample_holds_the_smaller_and_another_seed_draws_others(tmp_pat
     assert few == {
         i.item for i in draw_items([run], general_tasks()[0], per_cell=3, by=("skill",), seed=1)
     }  # for every task
+
+
+def test_items_that_are_not_drawn_are_dropped_on_the_way_with_the_same_result(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", limit=60)
+    drawn = draw_items([run], ANY, per_cell=3, by=("skill",), seed=1)
+    monkeypatch.setattr(sampling, "WAITING", 0)
+    cut, lengths = sampling._Cell._cut, []
+    monkeypatch.setattr(sampling._Cell, "_cut", lambda cell: (lengths.append(len(cell._held)), cut(cell)))
+    assert draw_items([run], ANY, per_cell=3, by=("skill",), seed=1) == drawn
+    assert max(lengths) == 6
+    assert len(lengths) > 6  # of three cells, more than once each
 
 
 def test_cells_are_filled_beside_the_checks(tmp_path):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +21,8 @@ from verism.records import Prompt, RatingTask
 from verism.store import Run
 
 __all__ = ["draw_items", "interleaved", "read_checks", "with_checks"]
+
+WAITING = 1024  # items of a cell that may be held besides, so that they are not sorted with each that comes
 
 
 def draw_items(
@@ -50,18 +53,44 @@ def draw_items(
     if per_cell is not None and per_cell < 1:
         raise UsageError(f"items per cell must be at least 1, got {per_cell}")
     every = _pairs(runs, task) if task.unit == "pair" else _single(runs, task)
-    candidates = [candidate for candidate in every if candidate[2].item not in without]
-    known = sorted({facet for prompt, _, _ in candidates for facet in prompt.facets})
-    if foreign := [facet for facet in by if candidates and facet not in known]:
-        raise UsageError(f"no facet {foreign[0]!r} to draw by; prompts have {', '.join(known) or 'none'}")
-    cells: dict[str, list[Item]] = {}
-    for prompt, run, item in sorted(candidates, key=lambda c: _draw_order(seed, c[1], c[2].item)):
+    known: set[str] = set()
+    cells: dict[str, _Cell] = {}
+    for prompt, run, item in every:
+        if item.item in without:
+            continue
+        known |= prompt.facets.keys()
         cell: dict[str, Any] = {facet: prompt.facets.get(facet) for facet in by}
         if len(runs) > 1 and task.unit != "pair":
             cell["run"] = runs[run].name
         name = json.dumps(cell, sort_keys=True, ensure_ascii=False)
-        cells.setdefault(name, []).append(replace(item, cell=name))
-    return interleaved([items[:per_cell] for _, items in sorted(cells.items())])
+        cells.setdefault(name, _Cell(per_cell)).add(_draw_order(seed, run, item.item), item)
+    if foreign := [facet for facet in by if cells and facet not in known]:
+        raise UsageError(f"no facet {foreign[0]!r} to draw by; prompts have {', '.join(sorted(known)) or 'none'}")
+    drawn = ([replace(item, cell=name) for item in cell.items()] for name, cell in sorted(cells.items()))
+    return interleaved(list(drawn))
+
+
+class _Cell:
+    """The items of a cell that come first in the order of the draw; no others are held."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most = most
+        self._held: list[tuple[bytes, Item]] = []
+
+    def add(self, order: bytes, item: Item) -> None:
+        self._held.append((order, item))
+        if self.most is not None and len(self._held) >= 2 * self.most + WAITING:
+            self._cut()
+
+    def _cut(self) -> None:
+        self._held.sort(key=lambda held: held[0])
+        if self.most is not None:
+            del self._held[self.most :]
+
+    def items(self) -> list[Item]:
+        """Them in their order."""
+        self._cut()
+        return [item for _, item in self._held]
 
 
 def interleaved(lists: Sequence[Sequence[Item]]) -> list[Item]:
@@ -78,21 +107,19 @@ def _asked(task: RatingTask, prompt: Prompt) -> bool:
     return all(prompt.facets.get(facet) in values for facet, values in task.only.items())
 
 
-def _shown(run: Run) -> list[tuple[str, str, int]]:
-    """(image id, prompt id, index) of every image that there is."""
+def _shown(run: Run) -> Iterator[tuple[str, str, int]]:
+    """(image id, prompt id, index) of every image that there is, prompt by prompt."""
     table = run.read("images", columns=["image_id", "prompt_id", "index", "state"])
     rows = table.filter(table["state"] == "ok").sort("prompt_id", "index")
-    return list(rows.select("image_id", "prompt_id", "index").iter_rows())
+    return rows.select("image_id", "prompt_id", "index").iter_rows()
 
 
 def _single(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int, Item]]:
     taken: set[str] = set()
     for number, run in enumerate(runs):
         prompts = {p.prompt_id: p for p in run.prompts()}
-        of_prompt: dict[str, list[str]] = {}
-        for image_id, prompt_id, _ in _shown(run):
-            of_prompt.setdefault(prompt_id, []).append(image_id)
-        for prompt_id, images in of_prompt.items():
+        for prompt_id, rows in groupby(_shown(run), key=lambda row: row[1]):
+            images = [image_id for image_id, _, _ in rows]
             prompt = prompts[prompt_id]
             if not _asked(task, prompt):
                 continue
@@ -100,7 +127,8 @@ def _single(runs: Sequence[Run], task: RatingTask) -> Iterable[tuple[Prompt, int
             for name, group in groups:
                 # Runs of one suite share ids of prompts and images.
                 unique = name if name not in taken else f"{run.name}:{name}"
-                taken.add(unique)
+                if number + 1 < len(runs):  # those of one run differ
+                    taken.add(unique)
                 yield prompt, number, Item(item=unique, task=task.name, images=tuple((number, i) for i in group))
 
 
