@@ -192,21 +192,21 @@ difference. The same study on the built-in generator, from {whole:,}, {half:,} a
 
 {tables}
 In parentheses: the two trainings (seeds), which choose other scenes. Intervals are over prompts, the same for all
-models; they do not hold how much a further training would differ, of which two seeds say little.
+models; they do not include how much another training would differ, which two seeds cannot show.
 
 **What was held equal.** Steps, not minutes: the cores were shared with other programs, so that minutes would not have
 been equal. Each writer took {steps:,} steps of 32 descriptions at a constant learning rate, some {minutes} processor
 minutes for all six; the shipped model took 8,209. The writers are smaller than the shipped one: width {width}, {depth}
 blocks.
 
-**What differs from the paper.** There a large model was finetuned; here a small one learns from nothing. As there, the
-image tokenizer is frozen: the painters were trained once, on all scenes ({painter} steps, half the channels), and
+**What differs from the paper.** The paper finetunes a large model; this study trains a small one from scratch. As there, the
+image tokenizer is frozen: the decoders were trained once, on all scenes ({painter} steps, half the channels), and
 only the writer learns from fewer. `verism train generator --fraction` trains both parts on the share. Relations are
 learnt late (the shipped model learnt them after some 1,200 steps, see its curve): before that the spatial column also
 shows how far a training has come.
 
 Judge: `{judge}`, {prompts} prompts of each skill, test seed {seed}, which was used for nothing else. Accuracies
-hold the judge's error ([model card](models/builtin-generator.md)); it is the same for all rows.
+include the judge's error ([model card](models/builtin-generator.md)); it is the same for all rows.
 
 ```bash
 verism scenes render paintskills --split train --skill spatial --limit 900 --seed 2001 --size 192 --masks --out T
