@@ -458,7 +458,7 @@ def _debiased(
     return _debiased_once(c.tobytes(), t.tobytes(), c.shape[1], confidence, seed, judge, null_judge)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _debiased_once(
     counts: bytes,
     targets: bytes,
