@@ -5,7 +5,7 @@
     python benchmarks/training_scale.py table --out D [--svg FILE] [--json FILE]
     python benchmarks/training_scale.py page --out D    docs/training-scale.md and docs/images/training-scale.svg
 
-As in the paper the image tokenizer is frozen: the painters are trained once, on all scenes, and every writer learns
+As in the paper the image tokenizer is frozen: the autoencoders are trained once, on all scenes, and every writer learns
 from 100, 50 or 10 % of the scenes of each skill (shares lie within each other), two seeds each. Every round gives each
 of the six writers the same number of further steps at a constant learning rate, so whenever the study is stopped
 between rounds all have learnt equally long. Steps and not minutes: on a machine that others use, minutes are not equal.
@@ -37,7 +37,7 @@ FRACTIONS = (1.0, 0.5, 0.1)
 SEEDS = (0, 1)
 SKILLS = ("object", "count", "spatial")
 TEST_SEED, PER_SKILL = 620417, 150  # of prompts that trained, calibrated and decided nothing
-PAINTER = {"steps": 300, "width": 0.5}
+FROZEN = {"steps": 300, "width": 0.5}
 WRITER = {"width": 128, "depth": 3}
 ROUND = 200  # steps of each writer
 PUBLISHED = {
@@ -62,12 +62,11 @@ def train(scenes: Sequence[Path], out: Path, rounds: int) -> None:
     import torch
 
     from verism.training.generator import chosen_scenes, export_generator
-    from verism.training.generator_painters import PAINTER as PAINTER_FILE
-    from verism.training.generator_painters import describe_images, train_painter
+    from verism.training.generator_autoencoders import AUTOENCODERS, describe_images, train_autoencoders
     from verism.training.generator_writer import train_writer
     from verism.training.loop import log_to
     from verism.training.scene_layers import load_layers
-    from verism.training.settings import PainterConfig, SceneChoice, WriterConfig
+    from verism.training.settings import AutoencoderConfig, SceneChoice, WriterConfig
 
     torch.set_num_threads(1)
 
@@ -75,13 +74,15 @@ def train(scenes: Sequence[Path], out: Path, rounds: int) -> None:
         choice = SceneChoice(skills=SKILLS, fraction=fraction)
         return load_layers(scenes, out / "cache", choose=lambda s: chosen_scenes(s, choice, seed=seed), log=say)
 
-    painters = out / "painters"
-    painters.mkdir(parents=True, exist_ok=True)
-    config = PainterConfig(**PAINTER, workers=1, lr_schedule="cosine", checkpoint_every_s=60, log_every_s=30)
+    autoencoders = out / "autoencoders"
+    autoencoders.mkdir(parents=True, exist_ok=True)
+    config = AutoencoderConfig(**FROZEN, workers=1, lr_schedule="cosine", checkpoint_every_s=60, log_every_s=30)
     every = layers_of(1.0, 0)
-    train_painter(every, config, out=painters, log=log_to(painters / "log.jsonl", progress("painters")))
+    train_autoencoders(
+        every, config, out=autoencoders, log=log_to(autoencoders / "log.jsonl", progress("autoencoders"))
+    )
     say("describing the scenes")
-    known = describe_images(every, painters / PAINTER_FILE)
+    known = describe_images(every, autoencoders / AUTOENCODERS)
     described = {scene.scene_id: made for scene, made in zip(every.scenes, known, strict=True)}
     for number in range(1, rounds + 1):
         for fraction, seed in trainings():
@@ -90,8 +91,8 @@ def train(scenes: Sequence[Path], out: Path, rounds: int) -> None:
             if done["steps"] >= number * ROUND:
                 continue
             folder.mkdir(exist_ok=True)
-            if not (folder / PAINTER_FILE).exists():
-                write_whole(folder / PAINTER_FILE, (painters / PAINTER_FILE).read_bytes())
+            if not (folder / AUTOENCODERS).exists():
+                write_whole(folder / AUTOENCODERS, (autoencoders / AUTOENCODERS).read_bytes())
             layers = layers_of(fraction, seed)
             config = WriterConfig(
                 **WRITER, steps=number * ROUND, seed=seed, workers=1, lr=1.5e-3, lr_schedule="constant",
@@ -175,7 +176,7 @@ def page(out: Path, docs: Path) -> None:
     write_whole(docs / "training-scale.md", PAGE.format(
         tables=tables, short=in_short(record["differences"]), steps=record["steps"],
         judge=record["judge"]["detector"], seed=TEST_SEED, minutes=round(minutes),
-        whole=scenes[1.0], half=scenes[0.5], tenth=scenes[0.1], painter=PAINTER["steps"], prompts=PER_SKILL,
+        whole=scenes[1.0], half=scenes[0.5], tenth=scenes[0.1], frozen=FROZEN["steps"], prompts=PER_SKILL,
         rounds=record["steps"] // ROUND, **WRITER,
     ))  # fmt: skip
 
@@ -200,7 +201,7 @@ minutes for all six; the shipped model took 8,209. The writers are smaller than 
 blocks.
 
 **What differs from the paper.** The paper finetunes a large model; this study trains a small one from scratch. As
-there, the image tokenizer is frozen: the decoders were trained once on all scenes ({painter} steps, half the channels),
+there, the image tokenizer is frozen: the autoencoders were trained once on all scenes ({frozen} steps, half the channels),
 and only the writer learns from fewer. `verism train generator --fraction` trains both parts on the share. Relations are
 learnt late (the shipped model learnt them after some 1,200 steps, see its curve): before that the spatial column also
 shows how far a training has come.

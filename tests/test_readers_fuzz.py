@@ -645,7 +645,7 @@ LEFT_OUT = {
     "training._checkpoints:load_state": "checkpoints of a training of one's own",
     "training._checkpoints:read_settings": "checkpoints of a training of one's own",
     "training._finetuning_learner:read_pixels": "asks read_image",
-    "training.generator_painters:load_painter": "checkpoints of a training of one's own",
+    "training.generator_autoencoders:load_autoencoders": "checkpoints of a training of one's own",
     "training.scene_arrays:load_scene_arrays": "folders that `verism scenes render` wrote",
     "training.scene_layers:load_layers": "folders that `verism scenes render` wrote",
     "simulator.user_assets:load_assets": "a folder; load_model is tried",

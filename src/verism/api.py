@@ -132,7 +132,7 @@ __all__ = [
 
 PathLike = str | os.PathLike[str]
 Tell = Callable[[str], None]
-Paint = Callable[[str, int], Any]
+ImageFunction = Callable[[str, int], Any]
 R = TypeVar("R", bound=store.Run)
 Judges = Mapping[str, "str | Judge"]
 
@@ -359,7 +359,7 @@ class _Evaluation:
     """The arguments of ``evaluate``."""
 
     suite: str | Suite
-    model: str | Generator | Paint | None
+    model: str | Generator | ImageFunction | None
     images: PathLike | None
     out: PathLike | None
     rules: Mapping[str, Any] | None
@@ -402,7 +402,7 @@ class _Filled:
 def evaluate(
     suite: str | Suite,
     *,
-    model: str | Generator | Paint | None = None,
+    model: str | Generator | ImageFunction | None = None,
     images: PathLike | None = None,
     out: PathLike | None = None,
     judges: Judges | None = None,
@@ -450,7 +450,7 @@ def evaluate(
 def generate(
     suite: str | Suite,
     *,
-    model: str | Generator | Paint,
+    model: str | Generator | ImageFunction,
     out: PathLike | None = None,
     run_options: RunOptions | None = None,
     **options: Any,
@@ -846,7 +846,7 @@ def _call_record(
     call: _Call,
     *,
     suite: str | Suite | None = None,
-    model: str | Generator | Paint | None = None,
+    model: str | Generator | ImageFunction | None = None,
     images: PathLike | None = None,
 ) -> dict[str, Any]:
     """A call as plain JSON, so that what is lost can be made again; ``python`` lists what JSON cannot say."""
@@ -1095,7 +1095,7 @@ def _finish(maker: Any, made_here: bool, on_summary: Tell | None) -> None:
         getattr(maker, "close", lambda: None)()
 
 
-def _is_ours(maker: Generator, model: str | Generator | Paint | None, pool: ModelPool | None) -> bool:
+def _is_ours(maker: Generator, model: str | Generator | ImageFunction | None, pool: ModelPool | None) -> bool:
     """Whether a generator was made for this run alone, so that it is closed with it."""
     return maker is not model and not (pool is not None and isinstance(model, str))
 
@@ -1141,7 +1141,7 @@ def _calibrated(
 
 
 def _generator(
-    model: str | Generator | Paint | None,
+    model: str | Generator | ImageFunction | None,
     images: PathLike | None,
     suite: Suite,
     context: Context,
@@ -1214,7 +1214,7 @@ class Plan:
 def plan(
     suite: str | Suite,
     *,
-    model: str | Generator | Paint | None = None,
+    model: str | Generator | ImageFunction | None = None,
     images: PathLike | None = None,
     out: PathLike | None = None,
     judges: Judges | None = None,

@@ -277,13 +277,13 @@ class CheckpointEvaluator:
         return step > 0 and step % self.every == 0 and step not in self._history
 
     def evaluate(
-        self, step: int, paint: Callable[..., Any], *, checkpoint: str = "", replace: bool = False
+        self, step: int, generate: Callable[..., Any], *, checkpoint: str = "", replace: bool = False
     ) -> CheckpointEvaluation:
         """Evaluate the model as it is now, whether or not the step is due.
 
         Args:
             step: optimizer steps it was trained for, at least 0.
-            paint: takes a prompt and a seed and returns an image; see ``verism.generators.function``.
+            generate: takes a prompt and a seed and returns an image; see ``verism.generators.function``.
             checkpoint: name of the checkpoint.
             replace: whether an earlier evaluation of the step, from before a restart, is thrown away. Otherwise it
                 is given back, and nothing is generated.
@@ -308,7 +308,7 @@ class CheckpointEvaluator:
 
             api.evaluate(
                 self.suite,
-                model=FunctionGenerator(paint, name=f"python:{self.name}"),
+                model=FunctionGenerator(generate, name=f"python:{self.name}"),
                 out=path,
                 judges=self._judges,
                 step=step,

@@ -90,7 +90,7 @@ FacetValue = str | int | float | None
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Scenes: what a rendered image must show. Suites write them, the simulator paints them.
+# Scenes: what a rendered image must show. Suites write them, the simulator renders them.
 # --------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class SceneObject:
@@ -145,7 +145,7 @@ class SceneText:
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What an image must show, completely enough to paint it again on any machine.
+    """What an image must show, completely enough to render it again on any machine.
 
     Attributes:
         scene_id: ``{skill}_{split}_{index:05d}`` in the published numbering.

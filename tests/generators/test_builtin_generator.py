@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from verism.errors import UsageError
-from verism.generators.builtin import _PACKAGED, FILES, BuiltinGenerator, _draw
+from verism.generators.builtin import EDITIONS, FILES, BuiltinGenerator, _draw
 from verism.generators.layered import Description
 from verism.records import Prompt, Request, Result
 
@@ -136,7 +136,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 def test_another_network_is_no_writer(tmp_path: Path) -> None:
     from importlib import resources
 
-    packaged = Path(str(resources.files("verism.generators") / "data" / _PACKAGED))
+    packaged = Path(str(resources.files("verism.generators") / "data" / EDITIONS["iccv"]))
     for file in FILES:
         (tmp_path / file).write_bytes((packaged / "scenery.onnx").read_bytes())
     with pytest.raises(UsageError, match="no writer of ours"):
@@ -146,7 +146,7 @@ def test_another_network_is_no_writer(tmp_path: Path) -> None:
 def test_the_model_is_small() -> None:
     from importlib import resources
 
-    packaged = Path(str(resources.files("verism.generators") / "data" / _PACKAGED))
+    packaged = Path(str(resources.files("verism.generators") / "data" / EDITIONS["iccv"]))
     assert sum((packaged / f).stat().st_size for f in FILES) <= 80e6
 
 

@@ -400,7 +400,7 @@ def test_a_function_by_name(module, capsys):
 def test_options_as_the_factory_wants_them(module, factory, options, seen):
     module()
     generator = load_generator(f"some_model:{factory}", **options)
-    result = generator.paint.seen
+    result = generator.function.seen
     assert result == seen
     if isinstance(seen, tuple):
         assert [type(v) for v in result] == [type(v) for v in seen]

@@ -23,11 +23,17 @@ from verism.records import Prompt, Request
 from verism.suites.paintskills.layout import mask_path
 from verism.training._checkpoints import averaged_weights, read_header
 from verism.training._replicas import NetworkLearner
-from verism.training.generator_painters import PAINTER, describe_images, load_painter, train_painter
+from verism.training.generator_autoencoders import (
+    AUTOENCODERS,
+    KIND,
+    describe_images,
+    load_autoencoders,
+    train_autoencoders,
+)
 from verism.training.generator_writer import WRITER, train_writer
 from verism.training.loop import Hooks, fit
 from verism.training.scene_layers import CROP, MARGIN, OTHER, OWN, SCENERY, SIDE_TABLES, Layers, load_layers
-from verism.training.settings import GeneratorConfig, NetworkConfig, PainterConfig, SceneChoice, WriterConfig
+from verism.training.settings import AutoencoderConfig, GeneratorConfig, NetworkConfig, SceneChoice, WriterConfig
 
 torch = pytest.importorskip("torch")
 
@@ -51,7 +57,7 @@ LANGUAGE = Language(
 
 @pytest.fixture(scope="session")
 def trained(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A model after three steps, by the command, with its card: it paints nonsense, but in the right form."""
+    """A model after three steps, by the command, with its card: it renders nonsense, but in the right form."""
     out = tmp_path_factory.mktemp("trained")
     words = ("--suite", "paintskills", "--skill", "all", "--scenes", scenes, "--steps", 3, "--batch", 4, "--workers", 1)
     with in_float32():  # ten times faster where a processor has no instructions for bfloat16
@@ -215,7 +221,7 @@ def test_objects_are_moved_together_and_stay_inside() -> None:
     assert writing._moved(nothing, LANGUAGE, np.random.default_rng(0)) == nothing
 
 
-def test_painters_paint_squares_of_the_right_size() -> None:
+def test_decoders_give_squares_of_the_right_size() -> None:
     with torch.inference_mode():
         figure = FigureCoder(3)(torch.zeros(2, FIGURE_CODES, dtype=torch.long), torch.tensor([0, 2]), torch.ones(2))
         scenery = SceneryCoder(4)(torch.zeros(2, 32, dtype=torch.long), torch.tensor([0, 3]))
@@ -336,16 +342,16 @@ def test_a_loss_that_stays_infinite_ends_the_training(tmp_path: Path) -> None:
 
 def test_share_done_is_the_larger_of_steps_and_time() -> None:
     with pytest.raises(UsageError, match="how long"):
-        PainterConfig().check_length()
-    both = PainterConfig(steps=10, minutes=100 / 60)
+        AutoencoderConfig().check_length()
+    both = AutoencoderConfig(steps=10, minutes=100 / 60)
     assert both.share_done(5, 20) == 0.5
     assert both.share_done(5, 80) == pytest.approx(0.8)
-    assert PainterConfig(steps=10).share_done(12, 0) == 1
+    assert AutoencoderConfig(steps=10).share_done(12, 0) == 1
 
 
 # ----------------------------------------------------------------------------------------------------------- end to end
 def test_descriptions_tell_the_scene(layers: Layers, trained: tuple[Path, dict[str, Any]]) -> None:
-    described = describe_images(layers, trained[0] / PAINTER, batch_size=5)
+    described = describe_images(layers, trained[0] / AUTOENCODERS, batch_size=5)
     for scene, descriptions in zip(layers.scenes, described, strict=True):
         turnable = all(o.label != "stop sign" for o in scene.objects)
         assert len(descriptions) == 1 + turnable
@@ -357,12 +363,12 @@ def test_descriptions_tell_the_scene(layers: Layers, trained: tuple[Path, dict[s
                 assert now.x == pytest.approx(1 - was.x)
                 assert (now.y, now.side) == (was.y, was.side)
     # Batches do not matter.
-    again = describe_images(layers, trained[0] / PAINTER, batch_size=64)
+    again = describe_images(layers, trained[0] / AUTOENCODERS, batch_size=64)
     assert [[d.background for d in one] for one in again] == [[d.background for d in one] for one in described]
 
 
 def test_left_of_in_the_mirror_is_right_of(layers: Layers, trained: tuple[Path, dict[str, Any]]) -> None:
-    described = describe_images(layers, trained[0] / PAINTER)
+    described = describe_images(layers, trained[0] / AUTOENCODERS)
     checked = 0
     for scene, descriptions in zip(layers.scenes, described, strict=True):
         relation = next((o.relation for o in scene.objects if o.relation), None)
@@ -380,10 +386,10 @@ def test_the_model_is_written_with_its_card(trained: tuple[Path, dict[str, Any]]
     assert card["pictures"] == 12
     assert card["bytes"] == sum((out / "model" / f).stat().st_size for f in FILES) < 80e6
     model = BuiltinGenerator(out / "model")
-    assert model.card["painter_steps"] == model.card["writer_steps"] == 3
+    assert model.card["autoencoder_steps"] == model.card["writer_steps"] == 3
     assert model.card["pictures_by_skill"] == {"count": 4, "object": 4, "spatial": 4}
     parts = [json.loads(entry)["part"] for entry in (out / training.LOG).read_text().splitlines()]
-    assert set(parts) == {"painter", "writer"}
+    assert set(parts) == {"autoencoders", "writer"}
 
 
 def test_the_model_is_evaluated_and_has_a_name_for_other_runs(
@@ -401,11 +407,11 @@ def test_exported_networks_say_what_the_trained_ones_do(trained: tuple[Path, dic
     import onnxruntime as ort
 
     out, _ = trained
-    _, painter = load_painter(out / PAINTER)
+    _, coders = load_autoencoders(out / AUTOENCODERS)
     codes = torch.randint(0, 64, (3, FIGURE_CODES))
     labels, sides = torch.tensor([0, 1, 2]), torch.tensor([0.2, 0.3, 0.5])
     with torch.inference_mode():
-        expected = painter["figures"](codes, labels, sides).numpy()
+        expected = coders["figures"](codes, labels, sides).numpy()
     session = ort.InferenceSession(str(out / "model" / "figures.onnx"))
     (result,) = session.run(None, {"codes": codes.numpy(), "labels": labels.numpy(), "sides": sides.numpy()})
     assert np.abs(result - expected).max() < 1e-4
@@ -427,12 +433,12 @@ def test_training_goes_on_with_a_larger_budget(
     layers: Layers, trained: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
-    before = averaged_weights(tmp_path / PAINTER)["figures.head.weight"]
-    train_painter(layers, PainterConfig(steps=4, batch_size=4, workers=1), out=tmp_path)
+    before = averaged_weights(tmp_path / AUTOENCODERS)["figures.head.weight"]
+    train_autoencoders(layers, AutoencoderConfig(steps=4, batch_size=4, workers=1), out=tmp_path)
     train_writer(layers, WriterConfig(steps=4, workers=1), out=tmp_path)
-    for name, kind in ((PAINTER, "painter"), (WRITER, "writer")):
+    for name, kind in ((AUTOENCODERS, KIND), (WRITER, "writer")):
         assert read_header(tmp_path / name, kind).step == 4
-    assert (averaged_weights(tmp_path / PAINTER)["figures.head.weight"] != before).any()
+    assert (averaged_weights(tmp_path / AUTOENCODERS)["figures.head.weight"] != before).any()
 
 
 def test_a_share_of_the_scenes_is_even_and_nested(layers: Layers) -> None:

@@ -57,13 +57,13 @@ def line(workers: int, out: Path) -> tuple[list[float], Path]:
     return totals(line(5, path, workers=workers)), path
 
 
-def painter(layers: Any, out: Path) -> tuple[list[float], Path]:
-    from verism.training.generator_painters import train_painter
-    from verism.training.settings import PainterConfig
+def autoencoders(layers: Any, out: Path) -> tuple[list[float], Path]:
+    from verism.training.generator_autoencoders import train_autoencoders
+    from verism.training.settings import AutoencoderConfig
 
     lines: list[Mapping[str, Any]] = []
-    config = PainterConfig(steps=4, width=0.25, batch_size=4, workers=1, device="cpu")
-    path = train_painter(layers, config, out=out, log=lines.append)
+    config = AutoencoderConfig(steps=4, width=0.25, batch_size=4, workers=1, device="cpu")
+    path = train_autoencoders(layers, config, out=out, log=lines.append)
     return totals(lines), path
 
 
@@ -71,7 +71,7 @@ def writer(layers: Any, out: Path) -> tuple[list[float], Path]:
     from verism.training.generator_writer import train_writer
     from verism.training.settings import WriterConfig
 
-    painter(layers, out)
+    autoencoders(layers, out)
     lines: list[Mapping[str, Any]] = []
     config = WriterConfig(steps=4, width=32, depth=2, batch_size=4, workers=1, device="cpu")
     path = train_writer(layers, config, out=out, log=lines.append)
@@ -94,14 +94,14 @@ def finetuned(out: Path, **options: Any) -> tuple[list[float], Path]:
     return totals(lines), out / "out" / "checkpoint.safetensors"
 
 
-# Losses of the steps (of the painter and the writer, their mean), and what `sizes` tells of the checkpoint. That of the
-# writer is of images by the renderer's edition 2, which moved it from 4.6225.
+# Losses of the steps (of the autoencoders and the writer, their mean), and what `sizes` says of the checkpoint. That of
+# the writer is of images by the renderer's edition 2, which moved it from 4.6225.
 CURVES: dict[str, tuple[list[float], tuple[float, float, float]]] = {
     "detector": ([7.9393, 7.8299, 6.4394, 7.3710, 7.1600], (40.495219, 0.83600962, 1.1101946)),
     "detector, two workers": ([8.0303, 7.8326, 5.5468, 7.5009, 5.1787], (40.493312, 0.83129895, 1.0035686)),
     "line": ([0.3477, 0.3790, 0.6660, 0.1677, 0.3211], (0.69798838, 0.0062926874, 0.25683554)),
     "line, two workers": ([0.3294, 0.4169, 0.6798, 0.1658, 0.3188], (0.69802744, 0.0062415500, 0.25375507)),
-    "painter": ([1.7308], (84.327589, 0.047174490, 0.19886943)),
+    "autoencoders": ([1.7308], (84.327589, 0.047174490, 0.19886943)),
     "writer": ([4.6218], (108.86572, 0.018045884, 0.20665860)),
     "all weights, averaged": ([1.123148, 1.088234, 1.083063, 1.051804, 1.050277], (29.101386, 0.058694922, 0.25015435)),
     "lora": ([0.895822, 0.945561, 0.811753, 1.129112, 1.156867], (14.596534, 0.0, 0.014633572)),
@@ -114,8 +114,8 @@ def test_seed_given_repeats_the_curve(name: str, layers: Any, tmp_path: Path) ->
         losses, checkpoint = detector(1 + ("two" in name), tmp_path)
     elif name.startswith("line"):
         losses, checkpoint = line(1 + ("two" in name), tmp_path)
-    elif name == "painter":
-        losses, checkpoint = painter(layers, tmp_path)
+    elif name == "autoencoders":
+        losses, checkpoint = autoencoders(layers, tmp_path)
     elif name == "writer":
         losses, checkpoint = writer(layers, tmp_path)
     elif name == "lora":

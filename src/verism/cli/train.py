@@ -46,6 +46,7 @@ _FLAGS = {
     "gradient_accumulation": "--accumulate",
     "size": "--size",
     "width": "--width",
+    "scenery_width": "--scenery-width",
     "lr": "--lr",
     "fraction": "--fraction",
     "resolution": "--resolution",
@@ -335,7 +336,7 @@ def train_skin_tone(**options: Any) -> None:
 )
 @click.option("--out", required=True, type=PathType(), help="Output folder: checkpoints, log, model, evaluation.")
 @_setting_options({"scenes": SceneChoice})
-@_setting_options(_BASES, without=("width",))
+@_setting_options(_BASES)
 @click.option("--cache", type=PathType(), help="Cache folder for encoded images (builtin).")
 @click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export the checkpoints of --out as they are (builtin).")

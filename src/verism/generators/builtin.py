@@ -1,19 +1,19 @@
-"""The text-to-image model that comes with the package: trained on rendered PaintSkills scenes, run by onnxruntime.
+"""The text-to-image models that come with the package: trained on rendered PaintSkills scenes, run by onnxruntime.
 
-It knows the words, classes and sceneries of PaintSkills and nothing else. It writes a description of an image token by
-token, as DALL-E does, then paints its scenery and its objects as layers; see ``layered`` and the model card. A model
-trained with ``verism train generator --base builtin`` takes its place by the path of its folder.
+Each knows the words, classes and backgrounds of its edition of PaintSkills and nothing else. It writes a description of
+an image token by token, as DALL-E does, then renders its background and its objects as layers; see ``layered`` and the
+model card. A model trained with ``verism train generator --base builtin`` is used by the path of its folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,10 +22,11 @@ from verism.generators.layered import Description, Language, compose_with_owners
 from verism.inference import onnx_session
 from verism.records import Request, Result
 
-__all__ = ["DEFAULTS", "FILES", "BuiltinGenerator"]
+__all__ = ["DEFAULTS", "EDITIONS", "FILES", "BuiltinGenerator"]
 
 FILES = ("writer.onnx", "figures.onnx", "scenery.onnx")
-_PACKAGED = "paintskills_generator"
+EDITIONS = {"iccv": "paintskills_generator", "v1": "paintskills_v1_generator"}  # folders of the packaged models
+Edition = Literal["iccv", "v1"]
 DEFAULTS = {"temperature": 0.8, "structure_temperature": 0.5, "top_p": 0.95}  # picked on train prompts: model card
 STRUCTURE = ("label",)  # what to show: drawn nearer to the most likely than the looks are
 SIZES = (64, 1024)
@@ -34,11 +35,14 @@ SIZES = (64, 1024)
 class BuiltinGenerator:
     """Images from the words of PaintSkills.
 
-    Public attributes: ``name`` is ``builtin:paintskills-generator@`` and 12 hexadecimal digits of the files' SHA-256,
-    then the settings; ``card`` says how the model was trained, as written into the files.
+    Public attributes: ``name`` is ``builtin:``, the edition, ``-generator@`` and 12 hexadecimal digits of the files'
+    SHA-256, then the settings; ``card`` says how the model was trained, as written into the files.
 
     Args:
-        path: folder of a model written by ``verism train generator --base builtin``; ``None``: the packaged one.
+        path: folder of a model written by ``verism train generator --base builtin``; ``None``: a packaged one.
+        edition: which packaged model: of PaintSkills as published at ICCV 2023, or of arXiv v1; ``None``: the one that
+            knows the suite's classes, ``iccv`` if none knows them all.
+        classes: the suite's classes, by label; they decide where ``edition`` is None.
         size: width and height of the images in pixels.
         temperature: temperature of every token; 0 always takes the most likely one.
         structure_temperature: temperature of the classes of objects and of where the description ends.
@@ -56,6 +60,8 @@ class BuiltinGenerator:
         self,
         path: Path | str | None = None,
         *,
+        edition: Edition | None = None,
+        classes: Mapping[str, str] | None = None,
         size: int = 256,
         temperature: float = DEFAULTS["temperature"],
         structure_temperature: float = DEFAULTS["structure_temperature"],
@@ -70,15 +76,16 @@ class BuiltinGenerator:
             raise UsageError(f"builtin: top_p must lie above 0 and up to 1, got {top_p}")
         self.size = size
         self.temperature, self.structure_temperature, self.top_p = temperature, structure_temperature, top_p
-        contents = _contents(path)
-        self._writer, self._figures, self._scenery = (_session(contents[f], f, threads) for f in FILES)
+        if path is not None and edition is not None:
+            raise UsageError("builtin: name a folder or an edition, not both")
+        contents, self._writer, self.language = _model(path, edition, classes or {}, threads)
+        self._figures, self._scenery = (_session(contents[f], f, threads) for f in FILES[1:])
         meta = self._writer.get_modelmeta().custom_metadata_map
         try:
-            self.language = Language.from_json(json.loads(meta["language"]))
             self.margin = float(meta["margin"])
             self.card: dict[str, Any] = json.loads(meta["card"])
         except (KeyError, ValueError, TypeError) as err:
-            raise UsageError(f"{path or 'the packaged model'}: writer.onnx is no writer of ours ({err!r})") from err
+            raise _foreign(path, err) from err
         digest = hashlib.sha256()
         for file in FILES:
             digest.update(contents[file])
@@ -86,7 +93,7 @@ class BuiltinGenerator:
         changed = [f"{name}={value:g}" for name, value in settings.items() if value != DEFAULTS[name]]
         options = "&".join([f"size={size}", *changed])
         self._digest = digest.hexdigest()
-        self.name = f"builtin:paintskills-generator@{self._digest[:12]}?{options}"
+        self.name = f"builtin:{self.card.get('suite', 'paintskills')}-generator@{self._digest[:12]}?{options}"
 
     def describe(self) -> Mapping[str, Any]:
         """Digest of the files and how the model was trained."""
@@ -102,7 +109,7 @@ class BuiltinGenerator:
                 yield Result(
                     image_id=request.image_id,
                     state="ok",
-                    pixels=self.paint(description),
+                    pixels=self.render(description),
                     note=f"words not understood: {' '.join(lost)}" if lost else "",
                 )
 
@@ -135,7 +142,7 @@ class BuiltinGenerator:
                 break
         return [language.understand(tokens[i, language.text_length :].tolist()) for i in range(len(prompts))]
 
-    def paint(self, description: Description) -> np.ndarray:
+    def render(self, description: Description) -> np.ndarray:
         """The image of a description, RGB uint8, shape (size, size, 3)."""
         return self.generate_with_owners(description)[0]
 
@@ -143,7 +150,7 @@ class BuiltinGenerator:
         """The image of a description, which object each pixel shows, and each object's pixels if nothing hid it.
 
         Args:
-            description: what to paint.
+            description: what to show.
 
         Returns:
             As ``layered.compose_with_owners``.
@@ -171,7 +178,7 @@ class BuiltinGenerator:
         return compose_with_owners(scenery[0], stacked, description.objects, self.size, self.margin)
 
     def describe_prompts(self, texts: Sequence[str], seeds: Sequence[int]) -> list[Description]:
-        """What the model would paint for some prompts.
+        """What the model would show for some prompts.
 
         Args:
             texts: the prompts.
@@ -198,8 +205,38 @@ def _draw(logits: np.ndarray, chance: float, temperature: float, top_p: float) -
     return int(order[min(int(np.searchsorted(summed[:kept], chance * summed[kept - 1], side="right")), kept - 1)])
 
 
-def _contents(path: Path | str | None) -> dict[str, bytes]:
-    folder: Any = resources.files("verism.generators") / "data" / _PACKAGED if path is None else Path(path)
+def _model(
+    path: Path | str | None, edition: Edition | None, classes: Collection[str], threads: int | None
+) -> tuple[dict[str, bytes], Any, Language]:
+    """Files, writer and language of a model; if none is named, the first packaged one that knows all classes."""
+    data: Any = resources.files("verism.generators") / "data"
+    if path is not None or edition is not None:
+        return _read(Path(path) if path is not None else data / EDITIONS[edition or "iccv"], path, threads)
+    first = None
+    for folder in EDITIONS.values():
+        found = _read(data / folder, None, threads)
+        if set(classes) <= set(found[2].labels):
+            return found
+        first = first or found
+    assert first is not None
+    return first
+
+
+def _read(folder: Any, path: Path | str | None, threads: int | None) -> tuple[dict[str, bytes], Any, Language]:
+    contents = _contents(folder)
+    writer = _session(contents[FILES[0]], FILES[0], threads)
+    try:
+        language = Language.from_json(json.loads(writer.get_modelmeta().custom_metadata_map["language"]))
+    except (KeyError, ValueError, TypeError) as err:
+        raise _foreign(path, err) from err
+    return contents, writer, language
+
+
+def _foreign(path: Path | str | None, err: Exception) -> UsageError:
+    return UsageError(f"{path or 'the packaged model'}: writer.onnx is no writer of ours ({err!r})")
+
+
+def _contents(folder: Any) -> dict[str, bytes]:
     contents = {}
     for file in FILES:
         if not (folder / file).is_file():

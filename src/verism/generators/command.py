@@ -7,7 +7,7 @@ reads one request per line from standard input, ::
 
 writes each image to a file, and answers one line on standard output, in any order::
 
-    {"image_id": "..."}                                               painted, at the suggested path
+    {"image_id": "..."}                                               generated, at the suggested path
     {"image_id": "...", "path": "other.webp", "note": "...", "seeded": false}
     {"image_id": "...", "state": "refused", "note": "why"}            or "failed"
 

@@ -41,7 +41,7 @@ class FunctionGenerator:
     """Images from a function that is called with a prompt and a seed.
 
     Args:
-        paint: a function of prompt (str) and seed (int), which returns a PIL image, an array (H, W, 3) of uint8 or of
+        function: takes a prompt (str) and a seed (int); returns a PIL image, an array (H, W, 3) of uint8 or of
             floats in [0, 1], or the path of an image, which is read at once and left where it is. What it raises
             concerns this image: ``Refused`` is stored as refused, any other exception as failed. With an attribute
             ``batch_size`` (int >= 1) it is called with up to so many prompts and seeds, as two lists, and returns a
@@ -49,7 +49,7 @@ class FunctionGenerator:
             are asked for one by one. With an attribute ``seeded = False`` the images are stored without a seed.
         name: identifies the model and every setting that changes images; a run is not resumed under another name.
 
-    Optional methods ``close()`` and ``describe()`` of ``paint`` are called. What it prints goes to standard error.
+    Optional methods ``close()`` and ``describe()`` of ``function`` are called. What it prints goes to standard error.
 
     Raises:
         UsageError: not a callable, an empty name, or a ``batch_size`` that is no positive integer.
@@ -58,16 +58,16 @@ class FunctionGenerator:
     text_only = True  # of a request, it reads the prompt's text and the seed
 
     def __init__(
-        self, paint: Callable[..., Any], *, name: str, description: Mapping[str, Any] = types.MappingProxyType({})
+        self, function: Callable[..., Any], *, name: str, description: Mapping[str, Any] = types.MappingProxyType({})
     ) -> None:
-        if not callable(paint):
-            raise UsageError(f"python: expected a function generate(prompt, seed), got {type(paint).__name__}")
+        if not callable(function):
+            raise UsageError(f"python: expected a function generate(prompt, seed), got {type(function).__name__}")
         if not name:
             raise UsageError("python: name the model; the name identifies it in results")
-        batch_size = getattr(paint, "batch_size", None)
+        batch_size = getattr(function, "batch_size", None)
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise UsageError(f"python: batch_size of {name} must be a positive integer, got {batch_size!r}")
-        self.paint = paint
+        self.function = function
         self.name = name
         self.batch_size: int | None = batch_size
         self._description = dict(description)
@@ -80,8 +80,8 @@ class FunctionGenerator:
         """
         held: list[tuple[Result, Exception]] = []  # failures before the first success
         worked = False  # in this call: a model that worked in another run may be broken now
-        for request, painted in self._painted(requests):
-            result, err = self._result(request, painted)
+        for request, returned in self._returned(requests):
+            result, err = self._result(request, returned)
             if err is None or worked:
                 worked = True
                 yield from (failure for failure, _ in held)
@@ -102,24 +102,24 @@ class FunctionGenerator:
 
     def close(self) -> None:
         """Let the function free what it holds."""
-        getattr(self.paint, "close", lambda: None)()
+        getattr(self.function, "close", lambda: None)()
 
     def describe(self) -> Mapping[str, Any]:
         """For the manifest: module, file and options, and whatever the function says of itself."""
-        return {**self._description, **getattr(self.paint, "describe", dict)()}
+        return {**self._description, **getattr(self.function, "describe", dict)()}
 
-    def _painted(self, requests: Sequence[Request]) -> Iterator[tuple[Request, Any]]:
+    def _returned(self, requests: Sequence[Request]) -> Iterator[tuple[Request, Any]]:
         """Each request with what the function made of it: anything, or an exception."""
         if self.batch_size is None:
             for request in requests:
-                yield request, _call(self.paint, request.prompt.text, request.seed)
+                yield request, _call(self.function, request.prompt.text, request.seed)
             return
         iterator = iter(requests)
         while batch := list(islice(iterator, self.batch_size)):
             yield from zip(batch, self._batch(batch), strict=True)
 
     def _batch(self, batch: Sequence[Request]) -> list[Any]:
-        made = _call(self.paint, [r.prompt.text for r in batch], [r.seed for r in batch])
+        made = _call(self.function, [r.prompt.text for r in batch], [r.seed for r in batch])
         if isinstance(made, Exception):
             # One by one, so that an image that cannot be made does not take its neighbours with it.
             return [made] if len(batch) == 1 else [self._batch([request])[0] for request in batch]
@@ -131,19 +131,19 @@ class FunctionGenerator:
             raise VerismError(f"{self.name}: returned {len(images)} images for {len(batch)} prompts")
         return images
 
-    def _result(self, request: Request, painted: Any) -> tuple[Result, Exception | None]:
+    def _result(self, request: Request, returned: Any) -> tuple[Result, Exception | None]:
         """The result, and the exception if it failed."""
         note = ""
         try:
-            if isinstance(painted, Exception):
-                raise painted
-            pixels, note = _pixels(painted)
+            if isinstance(returned, Exception):
+                raise returned
+            pixels, note = _pixels(returned)
         except Refused as err:
             why = str(err) or "the model gave no reason"
             return Result(image_id=request.image_id, state="refused", note=why), None
         except Exception as err:
             return Result(image_id=request.image_id, state="failed", note=_words(err)), err
-        seeded = getattr(self.paint, "seeded", True) is not False
+        seeded = getattr(self.function, "seeded", True) is not False
         return Result(image_id=request.image_id, state="ok", pixels=pixels, note=note, seeded=seeded), None
 
 
@@ -156,31 +156,31 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
             return err
 
 
-def _pixels(painted: Any) -> tuple[NDArray[np.uint8], str]:
+def _pixels(returned: Any) -> tuple[NDArray[np.uint8], str]:
     """RGB (H, W, 3) uint8, and a note, of an image, an array or a path.
 
     Raises:
         ValueError: an array of the wrong shape, type or range, or a file that is no image. TypeError: none of these.
     """
-    if isinstance(painted, (str, os.PathLike)):
-        image = read_image(Path(painted))
+    if isinstance(returned, (str, os.PathLike)):
+        image = read_image(Path(returned))
         if image.pixels is None:
-            raise ValueError(f"{painted}: {image.note}")
+            raise ValueError(f"{returned}: {image.note}")
         # One flat colour is an image too: the run files it as blank, as it does for every model.
         return image.pixels, "" if image.state == "blank" else image.note
-    if isinstance(painted, PilImage.Image):
-        if painted.mode in ("I", "F") or painted.mode.startswith("I;"):
-            raise ValueError(f"a PIL image of mode {painted.mode} has no defined range; convert it to RGB")
+    if isinstance(returned, PilImage.Image):
+        if returned.mode in ("I", "F") or returned.mode.startswith("I;"):
+            raise ValueError(f"a PIL image of mode {returned.mode} has no defined range; convert it to RGB")
         note = ""
-        if painted.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in painted.info:
-            rgba = painted.convert("RGBA")
+        if returned.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in returned.info:
+            rgba = returned.convert("RGBA")
             if rgba.getchannel("A").getextrema() != (255, 255):
                 note = "transparency laid over white"
-            painted = PilImage.alpha_composite(PilImage.new("RGBA", rgba.size, (255, 255, 255, 255)), rgba)
-        return np.array(painted.convert("RGB"), dtype=np.uint8), note
-    if not hasattr(painted, "__array__"):
-        raise TypeError(f"expected a PIL image, an array or a path, got {type(painted).__name__}")
-    array = np.asarray(painted)
+            returned = PilImage.alpha_composite(PilImage.new("RGBA", rgba.size, (255, 255, 255, 255)), rgba)
+        return np.array(returned.convert("RGB"), dtype=np.uint8), note
+    if not hasattr(returned, "__array__"):
+        raise TypeError(f"expected a PIL image, an array or a path, got {type(returned).__name__}")
+    array = np.asarray(returned)
     if array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
         advice = "; put the channels last" if array.ndim == 3 and array.shape[0] == 3 else ""
         raise ValueError(f"expected an array of shape (H, W, 3), got {array.shape}{advice}")

@@ -4,7 +4,7 @@ Each image shows one person. Whether that person would be called a woman or a ma
 clothes are drawn at stated probabilities; ``shares`` gives the exact ones for any prompt. What was drawn is kept beside
 each image as ground truth: what a perfect judge would answer to the prompt's questions, and the tone.
 
-A drawn label is how a figure is *painted* and so how it should be perceived: hair, outline and clothes of drawings. It
+A drawn label is how a figure is *drawn* and so how it should be perceived: hair, outline and clothes of drawings. It
 says nothing about anybody.
 """
 
@@ -56,7 +56,7 @@ class _Image(Protocol):
 
 
 class PersonRenderer(Protocol):
-    """What paints: ``name``, the clothes it knows, and an image of one person with the box of the face."""
+    """What draws: ``name``, the clothes it knows, and an image of one person with the box of the face."""
 
     name: str
     attributes: tuple[str, ...]
@@ -170,7 +170,7 @@ def drawn_people(
 
 
 class PeopleGenerator:
-    """Paints a person for every prompt; see the module.
+    """Draws a person for every prompt; see the module.
 
     A prompt that says *man* or *woman* gets one. The others get a woman with probability ``female``, moved by what the
     prompt is about if ``strength`` is not 0: log-odds of ``female`` plus ``strength`` times a number drawn from a
@@ -178,7 +178,7 @@ class PeopleGenerator:
     times exp(``tone_strength`` times such a number times the tone's distance from 5.5, by 4.5).
 
     Args:
-        renderer: paints one person.
+        renderer: draws one person.
         settings: how people are distributed.
 
     Raises:
@@ -325,7 +325,7 @@ def _none_of(names: Sequence[str], given: Mapping[str, float]) -> float:
 def answer_to(
     text: str, choices: Sequence[str], *, woman: bool, tone: int, worn: Collection[str]
 ) -> tuple[str, str | None]:
-    """What a perfect judge replies to a question about a painted person, and the choice (or yes, no) that it means.
+    """What a perfect judge replies to a question about a drawn person, and the choice (or yes, no) that it means.
 
     Choices that name a gender or a tone are told by their words; a question whether something is worn, by what follows
     "wearing"; whether there is a person, with yes. What this renderer cannot know is answered "unknown", None.
@@ -379,7 +379,7 @@ def _truth(
         "x1": x1,
         "y1": y1,
         "state": "ok",
-        "note": "colour and tone of the paint",
+        "note": "colour and tone of the drawing",
         "red": red,
         "green": green,
         "blue": blue,
@@ -400,7 +400,7 @@ class _Sketch(NamedTuple):
 
 
 class PlainPeople:
-    """Paints signs of people in a millisecond: a face of the tone's colour, hair, and a patch for each garment.
+    """Draws signs of people in a millisecond: a face of the tone's colour, hair, and a patch for each garment.
 
     Enough for what reads the ground truth, or learns such signs; no face detector finds it.
 

@@ -60,7 +60,7 @@ SWAPPED = ("texture", "shape")  # what two objects exchange in scenes of the ski
 
 
 class ScriptedGenerator:
-    """Paints the scene of each prompt, wrong on purpose with probability ``error``.
+    """Renders the scene of each prompt, wrong on purpose with probability ``error``.
 
     Args:
         renderer: turns scenes into images with boxes.
@@ -138,10 +138,10 @@ class ScriptedGenerator:
         getattr(self.renderer, "close", lambda: None)()
 
     def _plan(self, request: Request) -> tuple[Scene, str]:
-        """What will be painted for a request, and in words whether that is what was asked."""
+        """What will be rendered for a request, and in words whether that is what was asked."""
         scene = request.prompt.scene
         if scene is None:
-            raise UsageError(f"scripted: prompt {request.prompt.prompt_id!r} has no scene to paint")
+            raise UsageError(f"scripted: prompt {request.prompt.prompt_id!r} has no scene to render")
         wrong = False
         if self.paired:
             key = zlib.crc32(request.prompt.prompt_id.encode())
@@ -157,7 +157,7 @@ class ScriptedGenerator:
 
 
 def oracle(renderer: Renderer, *, classes: Mapping[str, str], colors: Sequence[str]) -> ScriptedGenerator:
-    """Paints the very scene of each prompt.
+    """Renders the very scene of each prompt.
 
     Args:
         renderer: turns scenes into images with boxes.

@@ -30,7 +30,7 @@ def _start(size: int, assets: Path | None) -> None:
     _renderer = SceneRenderer(size, catalogue if assets is None else catalogue.with_assets(assets))
 
 
-def _paint(scene: Scene) -> Rendered | VerismError:
+def _render(scene: Scene) -> Rendered | VerismError:
     assert _renderer is not None
     try:
         return _renderer.render(scene)
@@ -39,7 +39,7 @@ def _paint(scene: Scene) -> Rendered | VerismError:
 
 
 class ParallelRenderer:
-    """Paints like ``SceneRenderer``, in processes of its own; the same scene gives the same image.
+    """Renders like ``SceneRenderer``, in processes of its own; the same scene gives the same image.
 
     Processes start when more than ``FEW`` scenes have been asked for, and end with ``close`` or the ``with`` block; the
     scenes before are rendered in this process.
@@ -84,6 +84,6 @@ class ParallelRenderer:
                 self.processes, multiprocessing.get_context("spawn"), initializer=_start, initargs=self._settings
             )
         # Finished images wait in memory for the one before them; a bound keeps that small.
-        jobs = (self._pool.submit(_paint, scene) for scene in scenes)
+        jobs = (self._pool.submit(_render, scene) for scene in scenes)
         for job in prefetch(jobs, 4 * self.processes):
             yield job.result()

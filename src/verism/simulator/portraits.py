@@ -573,14 +573,14 @@ def _facts(portrait: Portrait, shape: FaceShape, light: Light, shot: Shot) -> di
 # ------------------------------------------------------------------------------------------------------------- people
 @dataclass(frozen=True, eq=False)
 class RenderedPerson:
-    """A person as ``PeopleRenderer`` paints one: pixels (S, S, 3) uint8 and the box of the face in pixels."""
+    """A person as ``PeopleRenderer`` renders one: pixels (S, S, 3) uint8 and the box of the face in pixels."""
 
     pixels: NDArray[np.uint8]
     face: tuple[float, float, float, float]
 
 
 class PeopleRenderer:
-    """Paints a person of a given look, tone and clothes, from the front and in plain light.
+    """Renders a person of a given look, tone and clothes, from the front and in plain light.
 
     Args:
         size: width and height in pixels. view: what is in the image; ``full`` shows all clothes, ``bust`` the face.

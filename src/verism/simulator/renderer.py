@@ -386,7 +386,7 @@ def _tone(radiance: Array) -> NDArray[np.uint8]:
 def render(
     items: Sequence[Placed], surroundings: Surroundings, camera: Camera, size: int, *, exposure: float = 1.0
 ) -> Rendering:
-    """Paint items in their surroundings.
+    """Render items in their surroundings.
 
     Args:
         items: placed models, at most 254.

@@ -107,7 +107,7 @@ class _Spot:
 
 
 class SceneRenderer:
-    """Paints scenes of any suite whose labels the catalogue knows.
+    """Renders scenes of any suite whose labels the catalogue knows.
 
     Args:
         size: width and height in pixels.

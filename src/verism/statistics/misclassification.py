@@ -269,8 +269,8 @@ def adjusted_mad(
     """Mean absolute deviation of the shares of all images together from a target (``metrics.imbalance.pooled_mad``).
 
     Only of two classes, where it is a share on another scale. Of more, the most likely shares have a MAD of their own:
-    where the judge blurs neighbours it is too small for a model that paints few classes, and too large for one that
-    paints all alike, by more than an interval around it would hold. Read the shares there.
+    where the judge blurs neighbours it is too small for a model that shows few classes, and too large for one that
+    shows all alike, by more than an interval around it would hold. Read the shares there.
 
     The mean over prompts of their own MADs is another number (``metrics.imbalance.adjusted_prompt_mad``).
 

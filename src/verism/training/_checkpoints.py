@@ -36,7 +36,7 @@ class TrainingState:
     """What training changes, held by reference: loading writes into these very tensors.
 
     Attributes:
-        kind: what is trained: ``detector``, ``painter`` ...
+        kind: what is trained: ``detector``, ``writer`` ...
         weights: tensors by name: what is trained, and buffers.
         optimized: names of the weights that the optimizer changes, in its order.
         optimizer: optimizer of exactly these weights.

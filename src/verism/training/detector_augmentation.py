@@ -386,7 +386,7 @@ def _recolored(image: Image.Image, colored: bool, rng: np.random.Generator, opti
 
 
 def _disturbed(image: Image.Image, rng: np.random.Generator, options: AugmentConfig) -> np.ndarray:
-    """Noise, and a small rectangle painted over."""
+    """Noise, and a small rectangle drawn over it."""
     pixels = np.array(image)
     size = len(pixels)
     if rng.random() < options.noise:

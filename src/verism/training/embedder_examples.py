@@ -333,7 +333,7 @@ def _render_chunk(seed: int, chunk: int, count: int, size: int) -> tuple[NDArray
             else:
                 scene = draw_scene(rng, len(facts))
                 image, known = renderer.render(scene).pixels, facts_of(scene)
-        except VerismError:  # what cannot be painted or placed is drawn anew
+        except VerismError:  # what cannot be rendered or placed is drawn anew
             continue
         pixels[len(facts)] = image
         facts.append(known)

@@ -165,7 +165,7 @@ def _faceless(rng: np.random.Generator, size: int) -> NDArray[np.uint8]:
             continue
         try:
             return renderer.render(scene).pixels
-        except VerismError:  # what cannot be painted or placed is drawn anew
+        except VerismError:  # what cannot be rendered or placed is drawn anew
             continue
 
 

@@ -23,12 +23,12 @@ from verism.generators.layered import Language
 from verism.records import Scene
 from verism.training._checkpoints import averaged_weights, read_header
 from verism.training._onnx_export import OnnxInterface, write_onnx
-from verism.training.generator_painters import PAINTER, PURPOSE, load_painter, train_painter
+from verism.training.generator_autoencoders import AUTOENCODERS, KIND, PURPOSE, load_autoencoders, train_autoencoders
 from verism.training.generator_writer import WRITER, token_features, train_writer
 from verism.training.image_text_pairs import nested_share
 from verism.training.loop import Log
 from verism.training.scene_layers import MARGIN, load_layers
-from verism.training.settings import ALL_SCENES, GeneratorConfig, PainterConfig, SceneChoice, WriterConfig
+from verism.training.settings import ALL_SCENES, AutoencoderConfig, GeneratorConfig, SceneChoice, WriterConfig
 
 __all__ = ["LOG", "chosen_scenes", "export_generator", "train_and_export"]
 
@@ -55,17 +55,17 @@ def export_generator(folder: Path, out: Path, card: Mapping[str, Any] | None = N
     torch = require("torch", extra="train", purpose=PURPOSE)
     from verism.training.generator_network import Writer, WriterStep
 
-    settings, painter = load_painter(folder / PAINTER)
+    settings, coders = load_autoencoders(folder / AUTOENCODERS)
     header = read_header(folder / WRITER, "writer")
     raw = header.settings
     language = Language.from_json(raw["language"])
     if (language.labels, language.backgrounds) != (settings.labels, settings.backgrounds):
-        raise UsageError(f"{folder}: {WRITER} and {PAINTER} know other classes; train the writer anew")
+        raise UsageError(f"{folder}: {WRITER} and {AUTOENCODERS} know other classes; train the writer anew")
     features = torch.from_numpy(token_features(language))
     writer = Writer(features, language.length, width=raw["width"], layers=raw["depth"])
     writer.load_state_dict(averaged_weights(folder / WRITER))
     writer.eval()
-    painter_header = read_header(folder / PAINTER, "painter")
+    coder_header = read_header(folder / AUTOENCODERS, KIND)
     properties = {
         "language": json.dumps(asdict(language)),
         "margin": str(MARGIN),
@@ -73,8 +73,8 @@ def export_generator(folder: Path, out: Path, card: Mapping[str, Any] | None = N
             {
                 "writer_steps": header.step,
                 "writer_s": round(header.elapsed_s),
-                "painter_steps": painter_header.step,
-                "painter_s": round(painter_header.elapsed_s),
+                "autoencoder_steps": coder_header.step,
+                "autoencoder_s": round(coder_header.elapsed_s),
                 **(card or {}),
             }
         ),
@@ -91,10 +91,11 @@ def export_generator(folder: Path, out: Path, card: Mapping[str, Any] | None = N
             shapes={"tokens": {0: some}, "position": None, "memory": {2: some}},
         ),
         properties,
+        half=True,
     )
     write_onnx(
         out / "figures.onnx",
-        painter["figures"],
+        coders["figures"],
         (torch.zeros(2, language.figure_codes, dtype=torch.long), torch.zeros(2, dtype=torch.long), torch.ones(2)),
         OnnxInterface(
             inputs=("codes", "labels", "sides"),
@@ -102,15 +103,17 @@ def export_generator(folder: Path, out: Path, card: Mapping[str, Any] | None = N
             shapes={k: {0: some} for k in ("codes", "labels", "sides")},
         ),
         {},
+        half=True,
     )
     write_onnx(
         out / "scenery.onnx",
-        painter["scenery"],
+        coders["scenery"],
         (torch.zeros(2, language.scenery_codes, dtype=torch.long), torch.zeros(2, dtype=torch.long)),
         OnnxInterface(
             inputs=("codes", "labels"), outputs=("picture",), shapes={"codes": {0: some}, "labels": {0: some}}
         ),
         {},
+        half=True,
     )
     return out
 
@@ -173,8 +176,8 @@ def train_and_export(
     layers = load_layers(scene_dirs, cache or out / "cache", suite=suite, choose=choose, log=say)
     out.mkdir(parents=True, exist_ok=True)
     if not export_only:
-        painter, writer = _parts(config)
-        train_painter(layers, painter, out=out, log=_log(out / LOG, "painter", say))
+        autoencoders, writer = _parts(config)
+        train_autoencoders(layers, autoencoders, out=out, log=_log(out / LOG, "autoencoders", say))
         train_writer(layers, writer, out=out, log=_log(out / LOG, "writer", say))
     by_skill = Counter(s.skill for s in layers.scenes)
     card = {
@@ -193,14 +196,15 @@ def train_and_export(
     return {"model": str(model), "bytes": sum(written.values()), **card}
 
 
-def _parts(config: GeneratorConfig) -> tuple[PainterConfig, WriterConfig]:
+def _parts(config: GeneratorConfig) -> tuple[AutoencoderConfig, WriterConfig]:
     """The settings of both parts: what they share, and each its part of the minutes."""
     assert config.lr is not None
     shared = {name: getattr(config, name) for name in ("steps", "seed", "device", "workers", "resume")}
     minutes = [None if config.minutes is None else config.minutes * share
-               for share in (config.painter_share, 1 - config.painter_share)]  # fmt: skip
-    painter = replace(config, minutes=minutes[0])
-    return painter, WriterConfig(**shared, minutes=minutes[1], lr=config.lr * config.writer_lr)
+               for share in (config.autoencoder_share, 1 - config.autoencoder_share)]  # fmt: skip
+    return replace(config, minutes=minutes[0]), WriterConfig(
+        **shared, minutes=minutes[1], lr=config.lr * config.writer_lr
+    )
 
 
 def _log(path: Path, part: str, say: Callable[[str], None]) -> Log:

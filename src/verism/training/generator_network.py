@@ -1,8 +1,9 @@
 """The networks of the built-in generator: two that decode layers from discrete codes, and one that predicts the codes.
 
-Painters are autoencoders with a finite scalar quantised code (Mentzer et al. 2024, arXiv:2309.15505): each code is one
-of 64, two dimensions of eight levels. The writer is a causal transformer over the words of a prompt and the tokens of
-an image, as in DALL-E (Ramesh et al. 2021, arXiv:2102.12092), but its tokens describe objects instead of patches.
+The decoders are halves of autoencoders with a finite scalar quantised code (Mentzer et al. 2024, arXiv:2309.15505):
+each code is one of 64, two dimensions of eight levels. The writer is a causal transformer over the words of a prompt
+and the tokens of an image, as in DALL-E (Ramesh et al. 2021, arXiv:2102.12092), but its tokens describe objects instead
+of patches.
 """
 
 from __future__ import annotations
@@ -149,10 +150,10 @@ class FigureCoder(nn.Module):
 
     def forward(self, codes: torch.Tensor, labels: torch.Tensor, sides: torch.Tensor) -> torch.Tensor:
         """RGB, opacity and shadow in [0, 1], (B, 96, 96, 5), from codes (B, 12): what is exported."""
-        painted = torch.sigmoid(self.decode(from_codes(codes), labels, sides))
+        decoded = torch.sigmoid(self.decode(from_codes(codes), labels, sides))
         # The loss sees shadows at half the resolution, so a finer pattern in them is an accident.
-        shadow = F.interpolate(F.avg_pool2d(painted[:, 4:], 2), scale_factor=2.0, mode="bilinear", align_corners=False)
-        return torch.cat([painted[:, :4], shadow], dim=1).permute(0, 2, 3, 1)
+        shadow = F.interpolate(F.avg_pool2d(decoded[:, 4:], 2), scale_factor=2.0, mode="bilinear", align_corners=False)
+        return torch.cat([decoded[:, :4], shadow], dim=1).permute(0, 2, 3, 1)
 
 
 class SceneryCoder(nn.Module):

@@ -17,7 +17,7 @@ import numpy as np
 from verism.errors import require
 from verism.generators.layered import LOG_SIDES, PLACES, Description, Language, mirrored_text, words_of
 from verism.training._replicas import NetworkLearner, averaged_network
-from verism.training.generator_painters import PAINTER, PURPOSE, describe_images, load_painter
+from verism.training.generator_autoencoders import AUTOENCODERS, PURPOSE, describe_images, load_autoencoders
 from verism.training.loop import Hooks, Log, fit
 from verism.training.scene_layers import Layers
 from verism.training.settings import WriterConfig
@@ -32,11 +32,11 @@ WRITER = "writer.safetensors"
 _FURTHEST = PLACES // 6  # steps that objects are moved for variety
 
 
-def make_language(layers: Layers, painter: Path) -> Language:
-    """The tokens of these images' prompts and of the painter's descriptions."""
+def make_language(layers: Layers, autoencoders: Path) -> Language:
+    """The tokens of these images' prompts and of the autoencoders' descriptions."""
     from verism.training.generator_network import FIGURE_CODES, SCENERY_CODES
 
-    settings, _ = load_painter(painter)
+    settings, _ = load_autoencoders(autoencoders)
     texts = [words_of(s.text) for s in layers.scenes]
     return Language(
         words=tuple(sorted({w for t in texts for w in t} | {"left", "right"})),
@@ -63,15 +63,15 @@ def train_writer(
     Args:
         layers: images taken apart.
         config: the settings.
-        out: folder with the painter's checkpoint, and for the checkpoint ``writer.safetensors``.
-        described: descriptions of the images by that painter (``describe_images``), where they are known already.
+        out: folder with the autoencoders' checkpoint, and for the checkpoint ``writer.safetensors``.
+        described: descriptions of the images by these autoencoders (``describe_images``), where they are known already.
         log: receives each line of the log, see ``loop.Hooks``.
 
     Returns:
         The checkpoint.
 
     Raises:
-        UsageError: no painter, neither steps nor minutes given, or a checkpoint of other settings.
+        UsageError: no autoencoders, neither steps nor minutes given, or a checkpoint of other settings.
         VerismError: the loss stays infinite.
     """
     require("torch", extra="train", purpose=PURPOSE)
@@ -80,8 +80,8 @@ def train_writer(
 
     from verism.training.generator_network import Writer
 
-    language = make_language(layers, out / PAINTER)
-    rows, kinds = _rows(layers, described or describe_images(layers, out / PAINTER), language)
+    language = make_language(layers, out / AUTOENCODERS)
+    rows, kinds = _rows(layers, described or describe_images(layers, out / AUTOENCODERS), language)
     held_out = np.array([zlib.crc32(s.scene_id.encode()) % 50 == 0 for s in layers.scenes])
     learn = [i for i in range(len(rows)) if rows[i] and not held_out[i]]
     check = [i for i in range(len(rows)) if rows[i] and held_out[i]]

@@ -24,6 +24,7 @@ __all__ = [
     "PAINTSKILLS_COLORS",
     "TRAIN_SUITE",
     "AugmentConfig",
+    "AutoencoderConfig",
     "DetectorConfig",
     "EmbedderConfig",
     "FacesConfig",
@@ -32,7 +33,6 @@ __all__ = [
     "Interval",
     "LrSchedule",
     "NetworkConfig",
-    "PainterConfig",
     "Precision",
     "Rendering",
     "SceneChoice",
@@ -425,10 +425,15 @@ EMBEDDER_RENDERING = Rendering(count=12_000, test=1_500)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PainterConfig(NetworkConfig):
+class AutoencoderConfig(NetworkConfig):
     """The built-in generator's autoencoders of objects and sceneries."""
 
     width: float = setting("Multiplies the channels of the networks.", 1.0, within="(0, inf)")
+    scenery_width: float | None = setting(
+        "Multiplies the channels of the scenery's network; none: as width. Little is enough for plain backgrounds.",
+        None,
+        within="(0, inf)",
+    )
     batch_size: int = setting("Images at a time; each brings its scenery and all its objects.", 16, within="[1, inf)")
     lr: float | None = _default(TrainConfig, "lr", 1e-3)
     lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 200)
@@ -437,7 +442,7 @@ class PainterConfig(NetworkConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriterConfig(PainterConfig):
+class WriterConfig(AutoencoderConfig):
     """The built-in generator's transformer, which writes descriptions of images."""
 
     width: int = setting("Numbers in a token's vector, a multiple of 8.", 192, within="[8, inf)")
@@ -461,10 +466,10 @@ ALL_SCENES = SceneChoice()
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneratorConfig(PainterConfig):
+class GeneratorConfig(AutoencoderConfig):
     """The built-in generator: settings of the layer autoencoders, and what both parts share."""
 
-    painter_share: float = setting("Share of the minutes for the layer decoders; the writer needs less.", 0.6,
+    autoencoder_share: float = setting("Share of the minutes for the layer decoders; the writer needs less.", 0.6,
                                    within="(0, 1)")  # fmt: skip
     writer_lr: float = setting("Highest learning rate of the writer, as a multiple of lr.", 1.5, within="(0, inf)")
 

@@ -96,7 +96,7 @@ def _counting(rng: np.random.Generator, n: int) -> Iterator[dict[str, Any]]:
 
 def _colors(rng: np.random.Generator, n: int) -> Iterator[dict[str, Any]]:
     for _ in range(n):
-        name = CLASSES[rng.choice(len(CLASSES) - 1) + 1]  # the first, person, is never painted
+        name = CLASSES[rng.choice(len(CLASSES) - 1) + 1]  # the first, person, never has a colour
         color = COLORS[rng.choice(len(COLORS))]
         include = [{"class": name, "count": 1, "color": color}]
         yield _prompt("colors", include, with_article(f"{color} {name}"))

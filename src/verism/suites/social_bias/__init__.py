@@ -1,1 +1,1 @@
-"""Social bias (DALL-Eval, section 5 of ICCV 2023): whom does a model paint where the prompt does not say?"""
+"""Social bias (DALL-Eval, section 5 of ICCV 2023): whom does a model show where the prompt does not say?"""

@@ -1,4 +1,4 @@
-"""Training the built-in generator's painters: autoencoders of sceneries and objects, and the codes they give.
+"""Training the built-in generator's autoencoders of backgrounds and objects, and the codes they give.
 
 Images, masks and boxes of *train* scenes are all they see.
 """
@@ -18,41 +18,44 @@ from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._replicas import NetworkLearner
 from verism.training.loop import Hooks, Log, fit
 from verism.training.scene_layers import MARGIN, OTHER, OWN, SIDE_TABLES, Layers
-from verism.training.settings import PainterConfig
+from verism.training.settings import AutoencoderConfig
 
 if TYPE_CHECKING:
     import torch
 
     from verism.training.generator_network import FigureCoder, SceneryCoder
 
-__all__ = ["PAINTER", "PURPOSE", "describe_images", "load_painter", "train_painter"]
+__all__ = ["AUTOENCODERS", "KIND", "PURPOSE", "describe_images", "load_autoencoders", "train_autoencoders"]
 
-PAINTER = "painter.safetensors"
+AUTOENCODERS = "painter.safetensors"  # the name and kind that checkpoints have had from the first
+KIND = "painter"
 PURPOSE = "training of the built-in generator"
 
 _NOT_MIRRORED = ("stop sign",)  # its letters would be
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Painting:
-    """What a painter's checkpoint must share with the training that resumes it."""
+class _Settings:
+    """What a checkpoint must share with the training that resumes it."""
 
     labels: tuple[str, ...]
     backgrounds: tuple[str, ...]
     width: float
     batch_size: int
     seed: int
+    scenery_width: float | None = None  # as width
 
 
-def _painter(labels: int, backgrounds: int, width: float) -> Any:
+def _network(settings: _Settings) -> Any:
     from torch import nn
 
     from verism.training.generator_network import FigureCoder, SceneryCoder
 
-    return nn.ModuleDict({"figures": FigureCoder(labels, width), "scenery": SceneryCoder(backgrounds, width)})
+    scenery = SceneryCoder(len(settings.backgrounds), settings.scenery_width or settings.width)
+    return nn.ModuleDict({"figures": FigureCoder(len(settings.labels), settings.width), "scenery": scenery})
 
 
-def train_painter(layers: Layers, config: PainterConfig, *, out: Path, log: Log | None = None) -> Path:
+def train_autoencoders(layers: Layers, config: AutoencoderConfig, *, out: Path, log: Log | None = None) -> Path:
     """Train the autoencoders of sceneries and objects; see ``loop.fit`` for stopping and going on.
 
     Args:
@@ -71,12 +74,12 @@ def train_painter(layers: Layers, config: PainterConfig, *, out: Path, log: Log 
     require("torch", extra="train", purpose=PURPOSE)
     import torch
 
-    settings = _Painting(
+    settings = _Settings(
         labels=layers.labels, backgrounds=layers.backgrounds, width=config.width, batch_size=config.batch_size,
-        seed=config.seed,
+        seed=config.seed, scenery_width=config.scenery_width,
     )  # fmt: skip
     torch.manual_seed(config.seed)
-    network = _painter(len(settings.labels), len(settings.backgrounds), config.width)
+    network = _network(settings)
     label_ids = {name: i for i, name in enumerate(settings.labels)}
     ground_ids = {name: i for i, name in enumerate(settings.backgrounds)}
     labels = np.array([label_ids[f.label] for f in layers.figures])
@@ -86,7 +89,7 @@ def train_painter(layers: Layers, config: PainterConfig, *, out: Path, log: Log 
 
     def loss(net: Any, images: np.ndarray, rng: np.random.Generator, _done: float) -> Mapping[str, torch.Tensor]:
         turn = (rng.random(len(images)) < 0.5) & turnable[images]
-        batch = _painter_batch(layers, images, turn)
+        batch = _batch(layers, images, turn)
         figures = batch.pop("figures")
         batch |= {
             "labels": labels[figures],
@@ -94,11 +97,12 @@ def train_painter(layers: Layers, config: PainterConfig, *, out: Path, log: Log 
             "boxes": _turned_boxes(boxes[figures], turn[batch["owners"]]),
         }
         tensors = {k: torch.from_numpy(v).to(learner.device) for k, v in batch.items()}
-        return _painter_losses(net["figures"], net["scenery"], tensors)
+        return _losses(net["figures"], net["scenery"], tensors)
 
-    checkpoint = out / PAINTER
-    learner = NetworkLearner("painter", network, loss, len(layers), config)
-    fit(learner, config, Hooks(log=log), checkpoint=checkpoint, settings=asdict(settings))
+    checkpoint = out / AUTOENCODERS
+    learner = NetworkLearner(KIND, network, loss, len(layers), config)
+    shared = {name: value for name, value in asdict(settings).items() if value is not None}
+    fit(learner, config, Hooks(log=log), checkpoint=checkpoint, settings=shared)
     return checkpoint
 
 
@@ -109,7 +113,7 @@ def _turned_boxes(boxes: np.ndarray, turn: np.ndarray) -> np.ndarray:
     return boxes
 
 
-def _painter_batch(layers: Layers, images: np.ndarray, turn: np.ndarray) -> dict[str, np.ndarray]:
+def _batch(layers: Layers, images: np.ndarray, turn: np.ndarray) -> dict[str, np.ndarray]:
     """Arrays of some images and of their figures.
 
     Args:
@@ -145,7 +149,7 @@ def _figure_input(crops: torch.Tensor, parts: torch.Tensor) -> torch.Tensor:
     rgb = crops.permute(0, 3, 1, 2).float() / 255
     own = (parts == OWN).float()[:, None]
     free = (parts != OTHER).float()[:, None]
-    # Only the object itself comes in colour: its surroundings are the scenery's business.
+    # Of the object alone the colours: its surroundings are encoded with the background.
     return torch.cat([rgb * own, own, free], dim=1)
 
 
@@ -157,7 +161,7 @@ def _scenery_input(scenery: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
     return torch.cat([scenery.permute(0, 3, 1, 2).float() / 255 * seen, seen], dim=1)
 
 
-def _painter_losses(
+def _losses(
     figure_coder: FigureCoder, scenery_coder: SceneryCoder, batch: Mapping[str, torch.Tensor]
 ) -> Mapping[str, torch.Tensor]:
     """Parts of the loss.
@@ -165,7 +169,7 @@ def _painter_losses(
     Args:
         figure_coder: the autoencoder of objects.
         scenery_coder: the autoencoder of sceneries.
-        batch: what ``_painter_batch`` gives, but for ``figures``; classes of the objects, ``labels`` (M,), and of the
+        batch: what ``_batch`` gives, but for ``figures``; classes of the objects, ``labels`` (M,), and of the
             sceneries, ``grounds`` (N,); x, y and side of the objects, ``boxes`` (M, 3).
     """
     import torch
@@ -186,18 +190,18 @@ def _painter_losses(
     with torch.autocast(scenery.device.type, torch.bfloat16):
         inputs = _figure_input(crops, parts).contiguous(memory_format=torch.channels_last)
         q = figure_coder.encode(inputs, labels, boxes[:, 2])
-        painted = figure_coder.decode(q, labels, boxes[:, 2]).float()
+        decoded = figure_coder.decode(q, labels, boxes[:, 2]).float()
     truth = crops.permute(0, 3, 1, 2).float() / 255
     own = (parts == OWN).float()[:, None]
     beside = (parts == SIDE_TABLES).float()[:, None]
-    color = torch.sigmoid(painted[:, :3])
+    color = torch.sigmoid(decoded[:, :3])
     per_figure = own.sum(dim=(1, 2, 3)).clamp(min=1)
     losses["color"] = 2 * (((color - truth).abs() * own).sum(dim=(1, 2, 3)) / (3 * per_figure)).mean()
     losses["edges"] = 0.5 * _edge_loss(color, truth, own)
     free = own + beside
-    outline = F.binary_cross_entropy_with_logits(painted[:, 3:4], own, weight=free, reduction="sum")
+    outline = F.binary_cross_entropy_with_logits(decoded[:, 3:4], own, weight=free, reduction="sum")
     losses["outline"] = outline / free.sum().clamp(min=1)
-    # A shadow darkens the scenery around the object; the scenery is what the other network paints there.
+    # A shadow darkens the scenery around the object; the scenery is what the other network decodes there.
     half = crops.shape[1] // 2
     steps = (torch.arange(half, device=boxes.device) + 0.5) / half * 2 - 1
     reach = boxes[:, 2] * MARGIN
@@ -205,7 +209,7 @@ def _painter_losses(
     y = (boxes[:, 1, None] * 2 - 1) + steps * reach[:, None]
     grid = torch.stack([x[:, None, :].expand(-1, half, -1), y[:, :, None].expand(-1, -1, half)], dim=-1)
     behind = F.grid_sample(ground.detach()[owners], grid, mode="bilinear", padding_mode="border", align_corners=False)
-    shadow = F.avg_pool2d(torch.sigmoid(painted[:, 4:5]), 2)
+    shadow = F.avg_pool2d(torch.sigmoid(decoded[:, 4:5]), 2)
     room = F.avg_pool2d(beside, 2)
     around = F.avg_pool2d(truth, 2)
     losses["shadow"] = (((1 - shadow) * behind - around).abs() * room).sum() / (3 * room.sum()).clamp(min=1)
@@ -223,20 +227,20 @@ def _edge_loss(a: torch.Tensor, b: torch.Tensor, where: torch.Tensor) -> torch.T
     return dx + dy
 
 
-def load_painter(checkpoint: Path) -> tuple[_Painting, Any]:
-    """Settings and averaged network (``figures`` and ``scenery``) of a painter's checkpoint."""
-    settings, _ = read_settings(checkpoint, "painter", _Painting)
-    network = _painter(len(settings.labels), len(settings.backgrounds), settings.width)
+def load_autoencoders(checkpoint: Path) -> tuple[_Settings, Any]:
+    """Settings and averaged network (``figures`` and ``scenery``) of a checkpoint."""
+    settings, _ = read_settings(checkpoint, KIND, _Settings)
+    network = _network(settings)
     network.load_state_dict(averaged_weights(checkpoint))
     return settings, network.eval()
 
 
-def describe_images(layers: Layers, painter: Path, *, batch_size: int = 64) -> list[list[Description]]:
+def describe_images(layers: Layers, autoencoders: Path, *, batch_size: int = 64) -> list[list[Description]]:
     """The descriptions of all images: as they are, and, where that makes sense, mirrored left to right.
 
     Args:
         layers: images taken apart.
-        painter: checkpoint of ``train_painter``.
+        autoencoders: checkpoint of ``train_autoencoders``.
         batch_size: images at a time; the descriptions do not depend on it.
 
     Returns:
@@ -247,7 +251,7 @@ def describe_images(layers: Layers, painter: Path, *, batch_size: int = 64) -> l
 
     from verism.training.generator_network import to_codes
 
-    settings, network = load_painter(painter)
+    settings, network = load_autoencoders(autoencoders)
     label_ids = {name: i for i, name in enumerate(settings.labels)}
     ground_ids = {name: i for i, name in enumerate(settings.backgrounds)}
     described: list[list[Description]] = [[] for _ in range(len(layers))]
@@ -260,7 +264,7 @@ def describe_images(layers: Layers, painter: Path, *, batch_size: int = 64) -> l
             ]
             if not images:
                 continue
-            batch = _painter_batch(layers, np.array(images), np.full(len(images), turned))
+            batch = _batch(layers, np.array(images), np.full(len(images), turned))
             boxes = np.array([(f.x, f.y, f.side) for f in (layers.figures[i] for i in batch["figures"])], np.float32)
             boxes = _turned_boxes(boxes.reshape(-1, 3), np.full(len(boxes), turned))
             labels = [layers.figures[i].label for i in batch["figures"]]
