@@ -98,6 +98,22 @@ def test_a_checkpoint_that_paints_less_is_not_compared_without_a_word(tmp_path):
     assert found.summary().endswith("in step 20")
 
 
+def test_a_checkpoint_with_fewer_usable_images_is_not_the_best(tmp_path):
+    model = ToyModel(0.5)
+    made = evaluator(tmp_path)
+    made.evaluate(10, model.paint)
+    whole = made.score(10)
+    model.skill = 1.0
+    black = set(model.scenes) - set(sorted(model.scenes)[::3])
+    found = made.evaluate(20, lambda prompt, seed: model.paint(prompt, seed) * (prompt not in black))
+    assert found.score.value > whole.value
+    assert (made.best, found.is_best) == (10, False)
+    model.skill = 0.6
+    found = made.evaluate(30, model.paint)
+    assert found.best_step == 10
+    assert made.best == (30 if found.score.value > whole.value else 10)
+
+
 def test_comparison_is_that_of_two_runs_and_names_last_and_best(tmp_path):
     model = ToyModel()
     made = trained(tmp_path, model, {10: 0.1, 20: 1.0, 30: 0.4})

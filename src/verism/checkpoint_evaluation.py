@@ -25,9 +25,11 @@ from verism.files import read_json, write_json
 from verism.generators.function import FunctionGenerator
 from verism.pipeline.comparison import Difference
 from verism.records import Judge, Score
+from verism.report_kit.comparability import Comparability
 from verism.report_kit.words import UNDEFINED
 from verism.store import slug
 from verism.suites.base import Suite
+from verism.suites.catalogue import presentation_of
 from verism.trackers import Evaluation, OnScores, close_trackers
 from verism.trackers.hooks import hooks_of
 
@@ -75,7 +77,7 @@ class CheckpointEvaluation:
         last_step: step of the evaluation before; None for the first.
         best_step: step of the best evaluation before; None for the first.
         line: all evaluations up to this one as a line of bars.
-        is_best: whether no evaluation before has a better score.
+        is_best: whether no evaluation before has a better score, see ``CheckpointEvaluator.best``.
     """
 
     run: api.Run
@@ -229,7 +231,9 @@ class CheckpointEvaluator:
     def best(self) -> int | None:
         """The step with the best score, the earliest of equal ones; None before the first.
 
-        Of a metric without a direction, the last step.
+        Passed over are steps with a smaller share of usable images (or answered questions) than the step with the
+        largest, by more than 5 points and more than chance: what is missing is seldom of average difficulty. Of a
+        metric without a direction, it is the last step that remains.
         """
         return self._best(self.steps)
 
@@ -238,10 +242,19 @@ class CheckpointEvaluator:
         usable = [step for step, s in scores.items() if not math.isnan(s.value)]
         if not usable:
             return None
+        most = max(usable, key=lambda step: (_share_used(scores[step]), -step))
+        usable = [step for step in usable if step == most or not self._answers_apart(most, step, scores[step])]
         better = scores[usable[0]].higher_is_better
         if better is None:
             return usable[-1]
         return min(usable, key=lambda step: (-scores[step].value if better else scores[step].value, step))
+
+    def _answers_apart(self, a: int, b: int, score: Score) -> bool:
+        """Whether two steps differ in how much of what was asked was answered, by more than chance explains."""
+        runs = self.run(a), self.run(b)
+        check = Comparability(*runs, (presentation_of(runs[0]), presentation_of(runs[1])))
+        reasons = check.touching(score.metric, score.protocol, score.group)
+        return any(reason.kind == "usable answers" for reason in reasons)
 
     def frame(self) -> pl.DataFrame:
         """All headline scores of all steps: ``step``, ``checkpoint`` and the columns of ``Run.frame``."""
@@ -362,6 +375,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence | set | frozenset):
         return [_plain(v) for v in value]
     return str(getattr(value, "name", None) or type(value).__qualname__)
+
+
+def _share_used(score: Score) -> float:
+    """Share of the images that a score could use, in [0, 1]."""
+    return score.n_used / max(score.n_used + score.n_unusable, 1)
 
 
 def _number(value: float) -> str:
