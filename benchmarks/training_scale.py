@@ -201,8 +201,8 @@ minutes for all six; the shipped model took 8,209. The writers are smaller than 
 blocks.
 
 **What differs from the paper.** The paper finetunes a large model; this study trains a small one from scratch. As
-there, the image tokenizer is frozen: the autoencoders were trained once on all scenes ({frozen} steps, half the channels),
-and only the writer learns from fewer. `verism train generator --fraction` trains both parts on the share. Relations are
+there, the image tokenizer is frozen: the autoencoders were trained once on all scenes ({frozen} steps, half the
+channels), and only the writer learns from fewer. `verism train generator --fraction` trains both parts on the share. Relations are
 learnt late (the shipped model learnt them after some 1,200 steps, see its curve): before that the spatial column also
 shows how far a training has come.
 

@@ -42,8 +42,8 @@ REASONS = {
     "verism/judges/embedding/data/": "the built-in embedder of rendered images and texts: CLIP metrics and "
     "questions offline",
     "verism/judges/skin_tone/data/": "the built-in face finder and estimator of skin tones: skin tones offline",
-    "verism/generators/data/paintskills_generator/": "the built-in generator (three networks): a model that can be "
-    "evaluated offline",
+    "verism/generators/data/": "the built-in generator (three networks for each edition of PaintSkills): a model that "
+    "can be evaluated offline",
 }
 # Systems and Python versions that must be able to install all extras without a compiler.
 SYSTEMS = {

@@ -11,7 +11,10 @@ import pytest
 from verism.errors import UsageError
 from verism.generators.builtin import EDITIONS, FILES, BuiltinGenerator, _draw
 from verism.generators.layered import Description
+from verism.options import Context
 from verism.records import Prompt, Request, Result
+from verism.registry import make_generator
+from verism.suites.catalogue import make_suite
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +112,34 @@ def test_the_name_holds_what_changes_images(model: BuiltinGenerator) -> None:
     assert model.describe()["sha256"].startswith(model.name.split("@")[1][:12])
 
 
+@pytest.mark.parametrize("suite", ["paintskills", "paintskills_v1"])
+def test_a_suite_gets_the_edition_that_knows_its_classes_and_words(suite: str) -> None:
+    made = make_suite(suite, skills=["object", "count", "spatial", "color"], limit=200, seed=3)
+    model = make_generator("builtin", Context(prompts=made.prompts(), classes=made.classes))
+    assert isinstance(model, BuiltinGenerator)
+    assert model.name.startswith(f"builtin:{suite.replace('_', '-')}-generator@")
+    assert set(made.classes) <= set(model.language.labels)
+    assert not any(lost for p in made.prompts() for _, lost in [model.language.read(p.text)])
+
+
+def test_editions_are_named_and_other_classes_get_the_first() -> None:
+    first, other = BuiltinGenerator(edition="iccv"), BuiltinGenerator(edition="v1")
+    assert first.name == BuiltinGenerator().name == BuiltinGenerator(classes={"unicorn": "unicorn"}).name
+    assert other.name == make_generator("builtin:edition=v1", Context(classes={"umbrella": "umbrella"})).name
+    assert first.name != other.name
+    with pytest.raises(UsageError, match="a folder or an edition, not both"):
+        BuiltinGenerator("somewhere", edition="v1")
+
+
+@pytest.mark.parametrize("text", ["a photo of skateboard", "a photo of 3 bed"])
+def test_the_edition_of_v1_renders_its_objects_on_black(text: str) -> None:
+    model = BuiltinGenerator(edition="v1", size=64, threads=1)
+    (image,) = images(model, request(text))
+    border = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+    assert np.median(border) <= 8
+    assert image.max() > 60
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -143,11 +174,11 @@ def test_another_network_is_no_writer(tmp_path: Path) -> None:
         BuiltinGenerator(tmp_path)
 
 
-def test_the_model_is_small() -> None:
+def test_the_models_are_small() -> None:
     from importlib import resources
 
-    packaged = Path(str(resources.files("verism.generators") / "data" / EDITIONS["iccv"]))
-    assert sum((packaged / f).stat().st_size for f in FILES) <= 80e6
+    data = Path(str(resources.files("verism.generators") / "data"))
+    assert sum((data / folder / f).stat().st_size for folder in EDITIONS.values() for f in FILES) <= 30e6
 
 
 # -------------------------------------------------------------------------------------------------------------- drawing
