@@ -22,8 +22,8 @@ signature says everything else, once::
   ``tuple[X, ...]``, written ``a+b``; ``Mapping[str, X]``, written ``NAME.KEY=value``, several times; and a frozen
   dataclass, whose fields are options. Other types are for callers in Python and no options.
 * What the run knows is supplied by name. Where a parameter has a default, ``Context`` may give another one
-  (``SETTINGS``: ``device``, ``threads`` ...); where it has none, its name is a field of ``Context`` (``prompts``,
-  ``classes`` ...) or its type is ``Renderer`` or ``Context``.
+  (``SETTINGS``: ``device``, ``threads`` ...); where it has none, or its type cannot be written, its name is a field of
+  ``Context`` (``prompts``, ``classes`` ...) or its type is ``Renderer`` or ``Context``.
 * ``**parameters`` take every option that is not named otherwise, as text.
 * The sentence of an option is its line in the docstring's ``Args`` (``Attributes`` for a dataclass).
 """
@@ -399,6 +399,8 @@ def _read(
             elif option is not None and default is not _EMPTY:
                 found.append(option)
                 members.append((parameter, option))
+            elif option is None and parameter.name in supplied:
+                members.append((parameter, _Supplied(parameter.name)))
             elif default is _EMPTY:
                 known = ", ".join(k if isinstance(k, str) else k.__name__ for k in supplied)
                 raise VerismError(

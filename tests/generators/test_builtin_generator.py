@@ -124,7 +124,7 @@ def test_a_suite_gets_the_edition_that_knows_its_classes_and_words(suite: str) -
 
 def test_editions_are_named_and_other_classes_get_the_first() -> None:
     first, other = BuiltinGenerator(edition="iccv"), BuiltinGenerator(edition="v1")
-    assert first.name == BuiltinGenerator().name == BuiltinGenerator(classes={"unicorn": "unicorn"}).name
+    assert first.name == BuiltinGenerator().name == BuiltinGenerator(classes=["unicorn"]).name
     assert other.name == make_generator("builtin:edition=v1", Context(classes={"umbrella": "umbrella"})).name
     assert first.name != other.name
     with pytest.raises(UsageError, match="a folder or an edition, not both"):

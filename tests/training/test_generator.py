@@ -408,6 +408,9 @@ def test_exported_networks_say_what_the_trained_ones_do(trained: tuple[Path, dic
 
     out, _ = trained
     _, coders = load_autoencoders(out / AUTOENCODERS)
+    with torch.no_grad():
+        for weight in coders.parameters():  # as the file keeps them
+            weight.copy_(weight.half().float() if weight.numel() >= 1_024 else weight)
     codes = torch.randint(0, 64, (3, FIGURE_CODES))
     labels, sides = torch.tensor([0, 1, 2]), torch.tensor([0.2, 0.3, 0.5])
     with torch.inference_mode():

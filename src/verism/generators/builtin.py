@@ -42,7 +42,7 @@ class BuiltinGenerator:
         path: folder of a model written by ``verism train generator --base builtin``; ``None``: a packaged one.
         edition: which packaged model: of PaintSkills as published at ICCV 2023, or of arXiv v1; ``None``: the one that
             knows the suite's classes, ``iccv`` if none knows them all.
-        classes: the suite's classes, by label; they decide where ``edition`` is None.
+        classes: labels of the suite's classes; they decide where ``edition`` is None.
         size: width and height of the images in pixels.
         temperature: temperature of every token; 0 always takes the most likely one.
         structure_temperature: temperature of the classes of objects and of where the description ends.
@@ -61,7 +61,7 @@ class BuiltinGenerator:
         path: Path | str | None = None,
         *,
         edition: Edition | None = None,
-        classes: Mapping[str, str] | None = None,
+        classes: Collection[str] = (),
         size: int = 256,
         temperature: float = DEFAULTS["temperature"],
         structure_temperature: float = DEFAULTS["structure_temperature"],
@@ -78,7 +78,7 @@ class BuiltinGenerator:
         self.temperature, self.structure_temperature, self.top_p = temperature, structure_temperature, top_p
         if path is not None and edition is not None:
             raise UsageError("builtin: name a folder or an edition, not both")
-        contents, self._writer, self.language = _model(path, edition, classes or {}, threads)
+        contents, self._writer, self.language = _model(path, edition, classes, threads)
         self._figures, self._scenery = (_session(contents[f], f, threads) for f in FILES[1:])
         meta = self._writer.get_modelmeta().custom_metadata_map
         try:
