@@ -202,9 +202,9 @@ blocks.
 
 **What differs from the paper.** The paper finetunes a large model; this study trains a small one from scratch. As
 there, the image tokenizer is frozen: the autoencoders were trained once on all scenes ({frozen} steps, half the
-channels), and only the writer learns from fewer. `verism train generator --fraction` trains both parts on the share. Relations are
-learnt late (the shipped model learnt them after some 1,200 steps, see its curve): before that the spatial column also
-shows how far a training has come.
+channels), and only the writer learns from fewer. `verism train generator --fraction` trains both parts on the share.
+Relations are learnt late (the shipped model learnt them after some 1,200 steps, see its curve): before that the
+spatial column also shows how far a training has come.
 
 Judge: `{judge}`, {prompts} prompts of each skill, test seed {seed}, which was used for nothing else. Accuracies
 include the judge's error ([model card](models/builtin-generator.md)); it is the same for all rows.

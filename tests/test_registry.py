@@ -94,7 +94,7 @@ def test_every_name_leads_to_a_factory():
         (lambda c: make_generator("builtin:nowhere", c), "nowhere has no writer.onnx"),
         (
             lambda c: make_generator("builtin:heat=3", c),
-            "builtin: unknown option 'heat'. Its options are edition, size, temperature, structure_temperature, top_p, threads",
+            "builtin: unknown option 'heat'. Its options are edition, size, temperature, structure_temperature, top_p",
         ),
         (lambda c: make_generator("builtin:top_p=2", c), "top_p must lie above 0"),
         (lambda c: make_generator("images:nowhere", c), "--images nowhere: no such folder or manifest"),
