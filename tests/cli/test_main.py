@@ -366,6 +366,9 @@ def test_list_of_a_name_shows_what_can_be_written_behind_it(verism):
     assert "Other options are passed on" in text
     assert len(verism("list", "judges", "clip", "--json").json) == 2  # as --features and as --clip
     assert "alias.NAME=a text" in verism("list", "judges", "detr").out
+    of_role = [record["name"] for record in verism("list", "judges", "skin-tone", "--json").json]
+    assert {"--skin-tone builtin", "--skin-tone cascade"} <= set(of_role)
+    assert all(name.startswith("--skin-tone ") for name in of_role)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def option_listing(what: str, name: str) -> list[dict[str, Any]]:
 
     Args:
         what: ``models``, ``judges`` or ``trackers``.
-        name: of the kind.
+        name: of the kind; for judges also a role that no kind is called: all kinds that serve in it.
 
     Returns:
         ``name``, ``description``, ``package``, ``argument`` (an option, or None), ``options`` (each with ``name``,
@@ -93,13 +93,15 @@ def option_listing(what: str, name: str) -> list[dict[str, Any]]:
     by_kind: Mapping[str, tuple[str | None, ...]] = {"models": (None,), "trackers": (TRACKER,)}
     of_roles = by_kind.get(what, roles())
     every = [(role, kind) for role in of_roles for kind in kinds(role, broken=[])]
+    named = any(kind.name == name for _, kind in every)
+    served = name.replace("-", "_") if what == "judges" else ""
     records = []
     for role, kind in every:
-        if kind.name == name:
+        if kind.name == name if named else role == served:
             signature = kind.signature(role)
             records.append(
                 {
-                    "name": " ".join([*_option_before(role), name]),
+                    "name": " ".join([*_option_before(role), kind.name]),
                     "description": kind.text,
                     "package": kind.package or "verism",
                     "argument": signature.argument and _record(signature.argument, role),
@@ -108,7 +110,9 @@ def option_listing(what: str, name: str) -> list[dict[str, Any]]:
                 }
             )
     if not records:
-        raise UsageError(f"no {what[:-1]} {name!r}; there are: {', '.join(dict.fromkeys(k.name for _, k in every))}")
+        known = ", ".join(dict.fromkeys(kind.name for _, kind in every))
+        of_judges = f"; roles: {', '.join(roles())}" if what == "judges" else ""
+        raise UsageError(f"no {what[:-1]} {name!r}; there are: {known}{of_judges}")
     return records
 
 

@@ -734,12 +734,14 @@ cli.add_command(view)
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def list_command(what: str, name: str | None, as_json: bool) -> None:
-    """List suites, models, judges and more; with the NAME of a model, judge or tracker, list its options.
+    """List suites, models, judges and more; with the NAME of a model, judge, role or
+    tracker, list its options.
 
     Aspects are the twelve of HEIM: which suites and metrics cover them, and which are not covered.
 
     \b
     verism list judges
+    verism list judges vqa
     verism list judges onnx
     verism list models diffusers --json
     verism list aspects
