@@ -765,7 +765,7 @@ def kind_name(option: Mapping[str, Any]) -> str:
 
 def meaning_of(option: Mapping[str, Any]) -> str:
     """The help of an option of a kind."""
-    return re.sub(r"\bNone\b", "none", prose(str(option["help"])))
+    return prose(str(option["help"]))
 
 
 def kind_default(option: Mapping[str, Any]) -> str:

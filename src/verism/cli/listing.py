@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -130,7 +131,7 @@ def _record(option: Option, role: str | None) -> dict[str, Any]:
         "type": option.expects,
         "default": default,
         "choices": list(option.choices),
-        "help": option.help.replace("``", ""),
+        "help": re.sub(r"\bNone\b", "none", option.help.replace("``", "")),  # as it is written on the command line
     }
 
 
