@@ -11,8 +11,8 @@ The generator and the detector are stand-ins that cost next to nothing, or as ma
 told; storage, tables, scoring and reports are real. With ``--write``, the run is started by the pipeline, and all its
 images and observations are then put into shards and tables by the store's own writers, some thousand at a time and not
 32: what is measured is all that comes after. Every stage is a process of its own, driver and worker in one,
-whose peak memory and processor time are measured. Read the ratios: ``time`` is per image, ``memory`` the peak, both
-beside the size before (1.0 is flat). Where other programs use the machine, processor time says more than time. From
+whose peak memory and processor time are measured. Read the ratios: ``time`` is processor time per image, which other
+programs on the machine change less than wall time, ``memory`` the peak, both beside the size before (1.0 is flat). From
 100,000 images on they are held against the goals: memory grows less than 1.5 times and stays under 2 GiB, time an image
 grows by no more than 20 %.
 """
@@ -287,11 +287,11 @@ def compared(stage: str, smaller: int, a: Mapping[str, float], larger: int, b: M
     Args:
         stage: its name.
         smaller: images of the smaller run.
-        a: seconds and MiB of it.
+        a: processor time in seconds, and MiB, of it.
         larger: images of the larger run.
-        b: seconds and MiB of it.
+        b: processor time in seconds, and MiB, of it.
     """
-    flat = (b["seconds"] / larger) / (a["seconds"] / smaller)
+    flat = (b["processor"] / larger) / (a["processor"] / smaller)
     grown = b["mib"] / a["mib"]
     line = f"{smaller:>9,} to {larger:>9,}  {stage:<8} time an image x {flat:.2f}   memory x {grown:.2f}"
     if smaller < LARGE:

@@ -31,6 +31,6 @@ def scale():
     ],
 )
 def test_goals_are_held_against_large_sizes(scale, a, b, expected):
-    smaller, larger = ({"seconds": seconds, "mib": mib} for seconds, mib in (a, b))
+    smaller, larger = ({"processor": seconds, "mib": mib} for seconds, mib in (a, b))
     assert scale.compared("score", 100_000, smaller, 1_000_000, larger).endswith(expected)
     assert scale.compared("score", 10_000, smaller, 100_000, larger).endswith(f"memory x {b[1] / a[1]:.2f}")
