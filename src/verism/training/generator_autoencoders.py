@@ -51,8 +51,9 @@ def _network(settings: _Settings) -> Any:
 
     from verism.training.generator_network import FigureCoder, SceneryCoder
 
+    figures = FigureCoder(len(settings.labels), settings.width)  # first: a seed's weights are drawn in this order
     scenery = SceneryCoder(len(settings.backgrounds), settings.scenery_width or settings.width)
-    return nn.ModuleDict({"figures": FigureCoder(len(settings.labels), settings.width), "scenery": scenery})
+    return nn.ModuleDict({"figures": figures, "scenery": scenery})
 
 
 def train_autoencoders(layers: Layers, config: AutoencoderConfig, *, out: Path, log: Log | None = None) -> Path:
