@@ -106,6 +106,18 @@ def test_run_grows_by_limit_and_scores_as_a_fresh_run(tmp_path):
     assert first.path == grown.path
 
 
+def test_run_grows_by_skills(tmp_path):
+    painter, judge = Painter(), PixelJudge()
+    verism.evaluate("paintskills", model=painter, detector=judge, out=tmp_path / "run", limit=2, seed=3)
+    grown = verism.evaluate("paintskills", model=painter, detector=judge, out=tmp_path / "run", limit=7, seed=3)
+    assert len(painter.made) == len(set(painter.made)) == 7
+    fresh = verism.evaluate("paintskills", model=Painter(), detector=PixelJudge(), out=tmp_path / "b", limit=7, seed=3)
+    assert scores_of(grown) == scores_of(fresh)
+    assert grown.manifest.settings == fresh.manifest.settings
+    with pytest.raises(UsageError, match="grows but does not shrink"):
+        verism.evaluate("paintskills", model=painter, detector=judge, out=tmp_path / "run", limit=1, seed=3)
+
+
 def test_run_grows_by_images_per_prompt(tmp_path):
     options = {"limit": 4, **ASKED}
     painter = Painter()

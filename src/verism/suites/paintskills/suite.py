@@ -108,6 +108,7 @@ class PaintSkills(Suite):
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        growing_settings: what a run may go on with other values of, see ``Suite``.
         benches: how judges are held against rendered scenes.
         in_blocks: large runs are scored block by block, see ``Suite``.
         demos: what it shows offline, see ``Demo``.
@@ -141,6 +142,7 @@ class PaintSkills(Suite):
     }
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.paintskills.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
+    growing_settings = (*Suite.growing_settings, "skills")  # a small limit has prompts of few
     benches: ClassVar[tuple[JudgeBench, ...]] = (
         JudgeBench(
             roles=("detector",),
