@@ -253,8 +253,7 @@ class CheckpointEvaluator:
         """Whether two steps differ in how much of what was asked was answered, by more than chance explains."""
         runs = self.run(a), self.run(b)
         check = Comparability(*runs, (presentation_of(runs[0]), presentation_of(runs[1])))
-        reasons = check.touching(score.metric, score.protocol, score.group)
-        return any(reason.kind == "usable answers" for reason in reasons)
+        return bool(check.usable_answers(score.metric, score.protocol, score.group))
 
     def frame(self) -> pl.DataFrame:
         """All headline scores of all steps: ``step``, ``checkpoint`` and the columns of ``Run.frame``."""

@@ -153,7 +153,7 @@ class Comparability:
             return ()
         found = [reason for reason in self.reasons if reason.touches(metric, protocol)]
         sizes = self._numbers_of_images(metric, protocol, group)
-        return (*found, *sizes, *([] if sizes else self._usable_answers(metric, protocol, group)))
+        return (*found, *sizes, *([] if sizes else self.usable_answers(metric, protocol, group)))
 
     # -------------------------------------------------------------------------------------------------- single checks
     def _difference(self, what: str, a: str, b: str) -> str:
@@ -315,8 +315,13 @@ class Comparability:
             return SetSizes()
         return SetSizes(real=score.n_used) if spec.counts_real else SetSizes(generated=score.n_used)
 
-    def _usable_answers(self, metric: str, protocol: str, group: Mapping[str, FacetValue]) -> list[Reason]:
+    def usable_answers(self, metric: str, protocol: str, group: Mapping[str, FacetValue]) -> list[Reason]:
         """Another share of what was asked was answered: the numbers are then of other items.
+
+        Args:
+            metric: name of the metric.
+            protocol: name of the protocol.
+            group: facet values that the number is restricted to.
 
         Missing answers are seldom those of average items, and the most that they can do to a difference grows with the
         difference of the shares. A metric that is never compared (a bound that counts missing answers, the share of
