@@ -142,7 +142,7 @@ class PaintSkills(Suite):
     }
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.paintskills.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("detector",)
-    growing_settings = (*Suite.growing_settings, "skills")  # a small limit has prompts of few
+    growing_settings: ClassVar[tuple[str, ...]] = (*Suite.growing_settings, "skills")  # a small limit has few skills
     benches: ClassVar[tuple[JudgeBench, ...]] = (
         JudgeBench(
             roles=("detector",),
