@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from verism.generators.layered import Placed, compose, compose_with_owners
+from verism.generators.layered import Description, Placed, compose, compose_with_owners
+from verism.judges.detection.decode import box_iou
 from verism.suites.paintskills.vocabulary import COLORS
-from verism.training.generated_scenes import generate_train_scenes, shows_color
+from verism.training.generated_scenes import crowded, generate_train_scenes, shows_color
 from verism.training.scene_arrays import extent, load_scene_arrays
 
 PAINT = {
@@ -52,6 +53,45 @@ def test_owners_are_what_is_seen_of_layers():
     assert (owners == 1).sum() == 256 - 64
     assert (pixels[owners == 1] == (255, 0, 0)).all()
     assert (pixels[owners == 2] == (0, 0, 255)).all()
+
+
+def test_objects_that_are_moved_together_touch_and_stay_in_the_image():
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        sides = rng.uniform(0.1, 0.5, 4).tolist()
+        objects = tuple(
+            Placed(label=f"{k}", x=float(rng.uniform(side / 2, 1 - side / 2)), y=0.5, side=side, codes=(k,))
+            for k, side in enumerate(sides)
+        )
+        before = Description(background="room", codes=(1, 2), objects=objects)
+        after = crowded(before, rng)
+        assert (after.background, after.codes, after.objects[0]) == ("room", (1, 2), objects[0])
+        for k, (old, new) in enumerate(zip(objects, after.objects, strict=True)):
+            assert (old.label, old.side, old.codes) == (new.label, new.side, new.codes)
+            assert new.side / 2 <= new.x <= 1 - new.side / 2
+            assert new.side / 2 <= new.y <= 1 - new.side / 2 or k == 0
+            near = [
+                max(abs(new.x - other.x), abs(new.y - other.y)) < (new.side + other.side) / 2
+                for other in after.objects[:k]
+            ]
+            assert k == 0 or any(near)
+
+
+def test_most_images_of_several_objects_show_them_together_and_each_by_two_fifths(tmp_path: Path):
+    generate_train_scenes(tmp_path, suite="paintskills_v1", count=16, seed=6, size=96)
+    arrays = load_scene_arrays([tmp_path], tmp_path / "cache", size=96)
+    assert {len(target.labels) for target in arrays.targets} >= {1, 2}
+    overlaps = [
+        (box_iou(target.boxes, target.boxes) - np.eye(len(target.boxes))).max() > 0
+        for target in arrays.targets
+        if len(target.boxes) > 1
+    ]
+    assert np.mean(overlaps) > 0.4
+    assert any("human" in scene["text"] or "bike" in scene["text"] for scene in _scenes(tmp_path))
+
+
+def _scenes(root: Path) -> list[dict]:
+    return [s for file in sorted(root.rglob("*_train.json")) for s in json.loads(file.read_text()).get("data", [])]
 
 
 def test_generated_images_are_a_data_set(tmp_path: Path):

@@ -163,7 +163,8 @@ def train() -> None:
 @_setting_options({"detector": DetectorConfig})
 @click.option(
     "--generated", type=click.IntRange(0), default=0, show_default=True,
-    help="Train prompts for which the built-in generator makes additional training images in OUT/generated.",
+    help="Train prompts whose images by the built-in generators, half by each edition, are added to the training; they "
+    "are made in OUT/generated.",
 )  # fmt: skip
 @click.option("--generated-seed", type=SEED, default=0, show_default=True, help="Seed of these prompts and images.")
 @click.option(

@@ -42,7 +42,7 @@ from verism.training.detector_evaluation import (
 )
 from verism.training.loop import Hooks, Log, fit, log_to
 from verism.training.scene_arrays import SceneArrays, load_scene_arrays, split_held_out
-from verism.training.settings import DetectorConfig, SecondLookConfig
+from verism.training.settings import GENERATED_SUITES, DetectorConfig, SecondLookConfig
 
 if TYPE_CHECKING:
     import torch
@@ -356,8 +356,8 @@ def train_and_export(
         config: the settings; those of a second look train that into ``out``, and the export is left to the detector.
         cache: folder of the decoded images; ``out/cache`` if None.
         export_only: export and measure the checkpoint of ``out`` as it is.
-        generated: train prompts whose images by the built-in generator are learnt from as well; made in
-            ``out/generated``.
+        generated: train prompts whose images by the built-in generators are learnt from as well, half of each edition;
+            made in ``out/generated``.
         generated_seed: seed of these.
         say: receives progress, a line at a time.
 
@@ -375,7 +375,10 @@ def train_and_export(
     if generated:
         from verism.training.generated_scenes import generate_train_scenes
 
-        scenes = [*scenes, generate_train_scenes(out / "generated", count=generated, seed=generated_seed, say=say)]
+        for k, suite in enumerate(GENERATED_SUITES):
+            folder, count = out / "generated" / suite, (generated + k) // len(GENERATED_SUITES)
+            made = generate_train_scenes(folder, suite=suite, count=count, seed=generated_seed, say=say)
+            scenes = [*scenes, made]
 
     def load() -> SceneArrays:
         return load_scene_arrays(

@@ -20,6 +20,7 @@ __all__ = [
     "ALL_SCENES",
     "EMBEDDER_RENDERING",
     "FACE_RENDERING",
+    "GENERATED_SUITES",
     "PAINTSKILLS_CLASSES",
     "PAINTSKILLS_COLORS",
     "TRAIN_SUITE",
@@ -48,6 +49,7 @@ LrSchedule = Literal["constant", "linear", "cosine"]
 Precision = Literal["auto", "no", "fp16", "bf16"]
 
 TRAIN_SUITE = "paintskills"  # whose train scenes are learnt unless another version is named
+GENERATED_SUITES = (TRAIN_SUITE, "paintskills_v1")  # of which the built-in generators know all words
 PAINTSKILLS_CLASSES: tuple[str, ...] = (
     "person", "airplane", "bicycle", "bus", "dog", "boat", "car", "van", "train", "fire hydrant", "stop sign",
     "backpack", "chair", "dining table", "skateboard", "bench", "suitcase", "traffic light", "bird", "bear", "bed",
