@@ -726,6 +726,7 @@ class Observed:
         counts: sums over all images, where these are not here (``Suite.counts``); None: they are. Then of each table
             of observations there is the first row of each judge.
         tallies: what ``Suite.tally`` made of each part of the images, where these are not here; None: they are.
+        carried: of a block, what ``Suite.carry`` made of the blocks before; None: there is no block before.
     """
 
     prompts: Mapping[str, Prompt]
@@ -737,6 +738,7 @@ class Observed:
     facts: Mapping[str, float] | None = None
     counts: Mapping[str, int] | None = None
     tallies: Sequence[Any] | None = None
+    carried: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,3 +133,29 @@ def test_sums_of_clusters_are_those_of_all_values(in_block):
         )
     with pytest.raises(ValueError, match="share a cluster"):
         ClusterSums.joined([parts[0], parts[0]])
+
+
+def black_if_asked(prompt, seed):
+    return noise(prompt, seed) * (0 if "black" in prompt else 1)
+
+
+@pytest.mark.parametrize("ids", [("7", "3", "1", "9", "12", "2"), ("1", "2", "3", "4", "5", "6")])
+def test_text_rendering_where_black_images_take_the_readings_of_the_prompt_before(ids, tmp_path, monkeypatch):
+    # The prompt before is that in the list, whatever its id. The first prompt has none, two black ones have the same.
+    about = ("a black sign", "a sign", "a black wall", "a black board", "a board", "a black door")
+    prompts = ["category,id,prompt_en,type,prompt_length,class"]
+    texts = ["id,text_content"]
+    for number, (name, text) in enumerate(zip(ids, about, strict=True)):
+        prompts.append(f"Text_Rendering,{name},{text},NP,short,sign")
+        texts.append(f"{name},Stay {number} m away")
+    (tmp_path / "OneIG-Bench.csv").write_text("\n".join(prompts), encoding="utf-8")
+    (tmp_path / "text_content.csv").write_text("\n".join(texts), encoding="utf-8")
+    suite = TextRendering.make(
+        {"prompt_set": "oneig_text", "prompts_file": tmp_path, "altered": True, "n_images": 3, "grid": 1}
+    )
+    wanted = {prompt.prompt_id: prompt.spec["texts"][0] for prompt in suite.prompts()}
+    run = api.evaluate(suite, model=black_if_asked, ocr=Reader(wanted), out=tmp_path / "run")
+    assert b"oneig_score" in assert_equal_in_blocks(run, monkeypatch, sizes=(7, 2, 1))
+    released = run.verdicts().filter(pl.col("rule") == "oneig").sort("image_id")
+    again = released.filter(pl.col("reason").str.contains("prompt before"))
+    assert set(again["prompt_id"]) == {f"{int(ids[number]):03d}" for number in (2, 3, 5)}

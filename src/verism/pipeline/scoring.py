@@ -186,9 +186,13 @@ def _in_blocks(
         parts = file.with_name(f"{file.name}.parts")
         written: list[Path] = []
         n_images = 0
+        carried: Any = None
         for images, tables in blocks:
-            block = Observed(prompts=prompts, images=images, observations=tables, judges=judges, facts=facts)
+            block = Observed(
+                prompts=prompts, images=images, observations=tables, judges=judges, facts=facts, carried=carried
+            )
             verdicts = sorted_verdicts(suite.verdicts(block))
+            carried = suite.carry(block)
             n_images += images.height
             reduced.add(block, verdicts)
             if len(blocks) == 1:

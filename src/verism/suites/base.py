@@ -149,8 +149,8 @@ class Suite(ABC):
         benches: how judges are held against rendered images of it (``verism judge bench``); empty: they are not.
         demos: what it shows offline (``verism demo --all``); empty: nothing.
         in_blocks: whether a large run may be scored block by block (``scored_in_blocks`` where that depends on
-            options). Then the verdicts of an image rest on its own observations and on ``facts``; and ``scores``,
-            ``remarks`` and ``judge_errors`` on prompts, ``facts``, ``counts``, ``tallies`` and verdicts, which they
+            options). Then the verdicts of an image rest on its own observations, on ``facts`` and on what the blocks
+            before ``carry``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts``, ``counts``, ``tallies`` and verdicts, which they
             may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
         whole_prompts: whether the verdicts of an image rest on the other images of its prompt, too: then no block
             holds a part of a prompt's images.
@@ -408,6 +408,17 @@ class Suite(ABC):
             observed: a block of images, or all of them.
         """
         return self.facts(observed) if observed.facts is None else observed.facts
+
+    def carry(self, observed: Observed) -> Any:
+        """What the verdicts of the next block need to know of this one, for suites that are scored ``in_blocks``.
+
+        It is asked of every block, in the order of ``block_key``, and is ``Observed.carried`` of the next one.
+
+        Args:
+            observed: a block of images.
+        """
+        del observed
+        return None
 
     def counts(self, observed: Observed) -> Mapping[str, int]:
         """What ``remarks`` count of the observations, for suites that are scored ``in_blocks``: summed over blocks.

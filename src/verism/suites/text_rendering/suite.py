@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from verism.errors import UsageError
 from verism.records import EmbeddingNeed, Estimand, Need, Observed, OcrNeed, Prompt, Score, UserImage, vectors_of
@@ -62,6 +62,7 @@ class TextRendering(Suite):
         found: images in the released layout; None for others.
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
+        in_blocks: large runs are scored block by block, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         benches: how judges are held against rendered images, see ``JudgeBench``.
         demos: what it shows offline, see ``Demo``.
@@ -103,6 +104,7 @@ class TextRendering(Suite):
         "cvtg": "verism.suites.text_rendering.published:cvtg",
         "longtext": "verism.suites.text_rendering.published:longtext",
     }
+    in_blocks: ClassVar[bool] = True
     judge_roles: ClassVar[tuple[str, ...]] = ("ocr", "clip")
     benches: ClassVar[tuple[JudgeBench, ...]] = (
         JudgeBench(
@@ -340,13 +342,13 @@ class TextRendering(Suite):
         heights = _letter_heights(observed)
         rules, rows = self.rule_set(), VerdictRows()
         images = shown_images(observed, judged=set(readings))
-        states = dict(observed.images.select("image_id", "state").iter_rows())
         for image in images:
             text, note = readings.get(image.image_id, (None, None))
             problem = image.problem or (None if text is not None else f"not read: {note or 'no answer'}")
             self._add_ours(rows, image, problem, text or "", rules, heights.get(image.image_id))
         if (of_set := self.released_set) is not None:
-            self._add_released(rows, images, readings, states, of_set)
+            for of_prompt in self._released_readings(images, observed):
+                _add_released(rows, of_prompt, of_set)
             _add_clipscore(rows, images, observed)
         return rows.table()
 
@@ -372,37 +374,35 @@ class TextRendering(Suite):
         words = f"{match.bag.matched} of {match.bag.length} words read"
         rows.add(image, "revised", "word_accuracy", share, words)
 
-    def _add_released(
-        self,
-        rows: VerdictRows,
-        images: Sequence[ShownImage],
-        readings: Mapping[str, tuple[str | None, str | None]],
-        states: Mapping[str, str],
-        of_set: PromptSet,
-    ) -> None:
+    def _released_readings(self, images: Sequence[ShownImage], observed: Observed) -> Iterator[_Readings]:
+        """What counts as read in the images of each prompt, in the order of the prompts.
+
+        Whether an engine failed or read nothing is the same to the released code: no words. OneIG takes the readings of
+        the prompt before where all cells of a grid are black.
+        """
+        readings = _readings(observed)
+        states = dict(observed.images.select("image_id", "state").iter_rows())
         of_prompt: dict[str, list[ShownImage]] = {}
         for image in images:
             of_prompt.setdefault(image.prompt.prompt_id, []).append(image)
-        before: list[str] = []  # what was read in the images of the prompt before
+        before: tuple[str, ...] = observed.carried or ()
         for several in of_prompt.values():
-            # Whether an engine failed or read nothing is the same to the released code: no words. OneIG takes the
-            # readings of the prompt before where all cells of a grid are black.
-            black = of_set.benchmark == "oneig" and all(states[image.image_id] == "blank" for image in several)
-            read: list[str] = []
+            black = self._takes_readings_again and all(states[image.image_id] == "blank" for image in several)
+            texts: list[str | None] = []
+            n_again = 0
             for number, image in enumerate(several):
                 if black and number < len(before):
-                    text, why = before[number], "all cells are black: the readings of the prompt before are taken again"
-                elif image.problem is not None:
-                    rows.add(image, "released", of_set.benchmark, None, image.problem)
-                    continue
+                    n_again += 1
+                    texts.append(before[number])
                 else:
-                    text, why = readings[image.image_id][0] or "", ""
-                read.append(text)
-                detail = _released_detail(of_set, image.prompt, text)
-                value = detail["matched"] / detail["length"] if detail["length"] else 0.0
-                reason = why or f"{detail['matched']} of {detail['length']} read"
-                rows.add(image, "released", of_set.benchmark, value, reason, detail)
-            before = read or before
+                    texts.append(None if image.problem is not None else readings[image.image_id][0] or "")
+            yield _Readings(several, texts, n_again)
+            before = tuple(text for text in texts if text is not None) or before
+
+    @property
+    def _takes_readings_again(self) -> bool:
+        """Whether black images take the readings of the prompt before."""
+        return self.released_set is not None and self.released_set.benchmark == "oneig"
 
     # -------------------------------------------------------------------------------------------------------- scores
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
@@ -411,9 +411,24 @@ class TextRendering(Suite):
         benchmark, language = ("", "en") if of_set is None else (of_set.benchmark, of_set.language)
         return text_scores(self.name, observed, verdicts, benchmark=benchmark, language=language)
 
-    def scored_in_blocks(self) -> bool:
-        """Not OneIG's: there black images take the readings of the prompt before."""
-        return self.released_set is None or self.released_set.benchmark != "oneig"
+    def block_key(self) -> Callable[[pl.Series], pl.Series] | None:
+        """Of OneIG's prompts, their places: black images take the readings of the prompt before."""
+        if not self._takes_readings_again:
+            return None
+        import polars as pl
+
+        place = {each.prompt_id: f"{number:09}#" for number, each in enumerate(self.asked)}
+        return lambda ids: pl.Series([place[image.rpartition("#")[0]] for image in ids.to_list()], dtype=pl.String)
+
+    def carry(self, observed: Observed) -> Any:
+        """Of OneIG's prompts, what was read in the images of the last one in which anything was."""
+        if not self._takes_readings_again:
+            return None
+        images = shown_images(observed, judged=set(_readings(observed)))
+        read: tuple[str, ...] = observed.carried or ()
+        for of_prompt in self._released_readings(images, observed):
+            read = tuple(text for text in of_prompt.texts if text is not None) or read
+        return read
 
     def judge_errors(self, observed: Observed, verdicts: pl.DataFrame, true_verdicts: pl.DataFrame) -> Sequence[Score]:
         """How far the OCR engine is off, in verdicts and in characters, by script, size, tilt, font and sharpness."""
@@ -442,6 +457,20 @@ class TextRendering(Suite):
         from verism.suites.text_rendering.report import text_sections
 
         return text_sections(evidence)
+
+
+class _Readings(NamedTuple):
+    """What counts as read in the images of a prompt under the released arithmetic.
+
+    Attributes:
+        images: of the prompt, by index.
+        texts: what was read in each; None where that is not known.
+        n_again: how many of the first are those of the prompt before.
+    """
+
+    images: Sequence[ShownImage]
+    texts: Sequence[str | None]
+    n_again: int
 
 
 _JUDGES = {"qwen2.5-vl-7b": "Qwen2.5-VL-7B-Instruct", "paddleocr-2.10": "PaddleOCR 2.10 (English)"}
@@ -481,6 +510,19 @@ def _released_detail(of_set: PromptSet, prompt: Prompt, text: str) -> dict[str, 
     if of_set.benchmark == "cvtg":
         return cvtg_match(cvtg_targets(prompt.text), text)._asdict()
     return oneig_match(" ".join(prompt.spec["texts"]), text)._asdict()
+
+
+def _add_released(rows: VerdictRows, read: _Readings, of_set: PromptSet) -> None:
+    for number, (image, text) in enumerate(zip(read.images, read.texts, strict=True)):
+        if text is None:
+            rows.add(image, "released", of_set.benchmark, None, image.problem or "not read")
+            continue
+        detail = _released_detail(of_set, image.prompt, text)
+        value = detail["matched"] / detail["length"] if detail["length"] else 0.0
+        reason = f"{detail['matched']} of {detail['length']} read"
+        if number < read.n_again:
+            reason = "all cells are black: the readings of the prompt before are taken again"
+        rows.add(image, "released", of_set.benchmark, value, reason, detail)
 
 
 def _add_clipscore(rows: VerdictRows, images: Sequence[ShownImage], observed: Observed) -> None:
