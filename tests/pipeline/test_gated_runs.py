@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import weakref
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ import verism
 from verism import api
 from verism.errors import UsageError
 from verism.manifest import RunSettings
+from verism.pipeline import comparison
 from verism.pipeline.gate import Gate
 from verism.records import Prompt, Score, frame
 from verism.report_kit.gate import gate_junit, gate_plan_table, gate_table, refusal_junit
@@ -60,6 +62,21 @@ def pair(tmp_path):
 
 def by_group(gate: Gate) -> dict[str, object]:
     return {str(next(iter(row.group.values()), row.metric)): row for row in gate.rows}
+
+
+@pytest.mark.parametrize("ask", ["gate", "plan_gate", "compare"])
+def test_pairs_of_one_row_are_held_at_a_time(ask, pair, monkeypatch):
+    made, made_before = comparison._paired, []
+
+    def paired(*args):
+        assert all(values() is None for values in made_before)
+        values = made(*args)
+        made_before.append(weakref.ref(values.a))
+        return values
+
+    monkeypatch.setattr(comparison, "_paired", paired)
+    getattr(api, ask)(*pair, **{"gate": {"max_drop": 2}, "plan_gate": {"drop": 2}, "compare": {}}[ask])
+    assert len(made_before) == 4
 
 
 def test_rows_verdicts_and_holm(pair):

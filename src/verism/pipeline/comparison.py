@@ -378,6 +378,7 @@ def compare_images(
             if not values.overall:
                 groups.append(len(of_family))
             of_family.append(_difference(values, seed))
+            del values  # before the next are made
         for n, p in zip(groups, holm([of_family[n].p_value for n in groups]).tolist(), strict=True):
             of_family[n] = replace(of_family[n], p_holm=p)
         rows += of_family

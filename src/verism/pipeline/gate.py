@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from verism.store import Run
 
 __all__ = ["Gate", "GatePlan", "GateRow", "MaxDrop", "Require", "Untested", "gate_runs", "plan_gate", "plan_spread"]
 
+T = TypeVar("T")
 MaxDrop = float | Mapping[str, float]
 Require = Literal["no-failure", "shown"]
 Verdict = Literal["exceeds", "within", "undecided", "untested"]
@@ -192,19 +193,23 @@ def gate_runs(
         raise UsageError(f"alpha must lie between 0 and 0.5, such as 0.05; got {alpha:g}")
     limits = _Limits.of(max_drop, presentation)
     protocol = protocol or main_protocol(base, new, presentation)
-    found = _rows_of(base, new, presentation, metrics, by, protocol, limits)
     identical = same_outcome(base, new)
+
+    def tested(row: _Row) -> _Tested:
+        limit = limits.of_metric(row.spec, row.unit)
+        result, values = row.test(limit, alpha, seed, identical=identical)
+        return _Tested(row.without_pairs(), limit, result, values)
+
+    found = _rows_of(base, new, presentation, metrics, by, protocol, limits, tested)
     presentations = (presentation, other or presentation)
     comparability = Comparability(base, new, presentations, names=("BASE", "NEW"))
     evidence = Evidence.of([base, new], presentations, gallery=0)
     rows: list[GateRow] = []
     touched: list[tuple[str, Reason]] = []
-    for row in found.rows:
-        limit = limits.of_metric(row.spec, row.unit)
+    for row, limit, result, values in found.rows:
         metric, over, facet = row.metric.partition(MEAN_OVER)
         reasons = comparability.touching(metric, row.protocol, row.group)
         touched += [(row.metric, reason) for reason in reasons]
-        result, values = row.test(limit, alpha, seed, identical=identical)
         rows.append(
             GateRow(
                 metric=row.metric,
@@ -226,9 +231,9 @@ def gate_runs(
                 method="identical" if identical else row.method,
                 n_pairs=result.n_pairs,
                 n_prompts=result.n_clusters,
-                only_base=row.pairs.only_a if row.pairs else 0,
-                only_new=row.pairs.only_b if row.pairs else 0,
-                neither=row.pairs.neither if row.pairs else 0,
+                only_base=row.unpaired[0],
+                only_new=row.unpaired[1],
+                neither=row.unpaired[2],
                 reasons=tuple(dict.fromkeys(reason.text for reason in reasons)),
             )
         )
@@ -320,10 +325,15 @@ class _Row:
     unit: str
     pairs: PairedValues | None = None
     scores: tuple[Score, Score] | None = None
+    unpaired: tuple[int, int, int] = (0, 0, 0)  # images that only the baseline, only the new run, or neither can use
 
     @property
     def method(self) -> str:
-        return "paired" if self.pairs is not None else "intervals"
+        return "paired" if self.scores is None else "intervals"
+
+    def without_pairs(self) -> _Row:
+        """The row once it is tested: its pairs may take as much memory as all images."""
+        return replace(self, pairs=None)
 
     def test(
         self, limit: float, alpha: float, seed: int, *, identical: bool
@@ -359,9 +369,18 @@ def _undefined(result: NonInferiority) -> NonInferiority:
     return replace(result, drop=nan, low=nan, high=nan, p_exceeds=nan, p_within=nan)
 
 
+class _Tested(NamedTuple):
+    """A row without its pairs, its limit, the result of its test, and the values of both runs."""
+
+    row: _Row
+    limit: float
+    result: NonInferiority
+    values: tuple[float, float]
+
+
 @dataclass(frozen=True)
-class _Found:
-    rows: list[_Row]
+class _Found(Generic[T]):
+    rows: list[T]
     untested: list[Untested]
 
 
@@ -373,8 +392,12 @@ def _rows_of(
     by: str | None,
     protocol: str | None,
     limits: _Limits,
-) -> _Found:
-    """The rows that ``verism compare`` has of some metrics; metrics without any are refused if they were asked for."""
+    made_of: Callable[[_Row], T],
+) -> _Found[T]:
+    """What is made of the rows that ``verism compare`` has of some metrics, one row at a time.
+
+    Metrics without any row are refused if they were asked for.
+    """
     asked = list(dict.fromkeys(metrics)) or [spec.name for spec in presentation.metrics if spec.headline]
     specs = {name: _spec_of(name, presentation) for name in asked}
     why: dict[str, str] = {}
@@ -387,16 +410,20 @@ def _rows_of(
             unit = spec.scale.unit if spec.scale is not None else "its unit"
             why[name] = f"{name} is measured in {unit}: give it a limit of its own, --max-drop {name}=VALUE"
     testable = {name: spec for name, spec in specs.items() if name not in why}
-    rows = list(_found_rows(base, new, presentation, testable, by, protocol))
-    order = {name: n for n, name in enumerate(asked)}
-    rows.sort(key=lambda row: order[row.spec.name])
+    rows: dict[str, list[T]] = {name: [] for name in testable}
+    for row in _found_rows(base, new, presentation, testable, by, protocol):
+        rows[row.spec.name].append(made_of(row))
+        del row  # and its pairs, before the next are made
     for name in testable:
-        if not any(row.spec.name == name for row in rows):
+        if not rows[name]:
             grouped = f" by {by}" if by is not None else ""
             why[name] = f"{name} is not in both runs{grouped} with values of single images or with intervals"
-    if why and (metrics or not rows):
+    if why and (metrics or not any(rows.values())):
         raise UsageError("cannot be tested: " + "; ".join(why.values()))
-    return _Found(rows, [Untested(metric=name, why=text) for name, text in why.items()])
+    return _Found(
+        [made for of_metric in rows.values() for made in of_metric],
+        [Untested(metric=name, why=text) for name, text in why.items()],
+    )
 
 
 def _found_rows(
@@ -412,18 +439,21 @@ def _found_rows(
         families = pair_images(
             base, new, presentation.pairings, by=by, protocol=protocol, defined=defined_means(base, new)
         )
-        for values in (values for family in families for values in family):
-            name = values.metric.partition(MEAN_OVER)[0]
-            if name in specs and specs[name].compare == "paired":
-                paired.add(name)
-                yield _Row(
-                    metric=values.metric,
-                    spec=specs[name],
-                    protocol=values.protocol,
-                    group=values.group,
-                    unit=values.unit,
-                    pairs=values,
-                )
+        for family in families:
+            for values in family:
+                name = values.metric.partition(MEAN_OVER)[0]
+                if name in specs and specs[name].compare == "paired":
+                    paired.add(name)
+                    yield _Row(
+                        metric=values.metric,
+                        spec=specs[name],
+                        protocol=values.protocol,
+                        group=values.group,
+                        unit=values.unit,
+                        pairs=values,
+                        unpaired=(values.only_a, values.only_b, values.neither),
+                    )
+                del values  # before the next are made
     rest: Collection[str] = set(specs) - paired
     for scores in shared_scores(base, new, rest, by=by, detail=presentation.layout.detail, protocol=protocol):
         a, b = scores
@@ -595,15 +625,19 @@ def plan_gate(
     limits = _Limits.of(max_drop, presentation)
     other = new if new is not None else base
     protocol = protocol or main_protocol(base, other, presentation)
-    found = _rows_of(base, other, presentation, metrics, by, protocol, limits)
-    rows = [row for row in found.rows if row.pairs is not None and row.pairs.defined and len(row.pairs.a)]
-    plans: list[GatePlan] = []
-    for row in rows:
-        assert row.pairs is not None
+
+    def spread_of(row: _Row) -> tuple[_Row, Spread | None, int, int] | None:
+        """The row without its pairs, how they vary, the number of prompts, and of images of each; None for no pairs."""
         p = row.pairs
+        if p is None or not p.defined or not len(p.a):
+            return None
         spread = spread_of_pairs(p.a, p.b, p.prompts) if new is not None else spread_of_run(p.a, p.prompts)
         n_prompts = len(np.unique(p.prompts))
-        images = max(1, round(len(p.a) / n_prompts))
+        return row.without_pairs(), spread, n_prompts, max(1, round(len(p.a) / n_prompts))
+
+    found = _rows_of(base, other, presentation, metrics, by, protocol, limits, spread_of)
+    plans: list[GatePlan] = []
+    for row, spread, n_prompts, images in filter(None, found.rows):
         if spread is None:
             plans.append(
                 GatePlan(

@@ -150,8 +150,8 @@ class Suite(ABC):
         demos: what it shows offline (``verism demo --all``); empty: nothing.
         in_blocks: whether a large run may be scored block by block (``scored_in_blocks`` where that depends on
             options). Then the verdicts of an image rest on its own observations, on ``facts`` and on what the blocks
-            before ``carry``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts``, ``counts``, ``tallies`` and verdicts, which they
-            may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
+            before ``carry``; and ``scores``, ``remarks`` and ``judge_errors`` on prompts, ``facts``, ``counts``,
+            ``tallies`` and verdicts, which they may get as a ``LazyFrame``: ``verdicts.lazy()`` is one in either case.
         whole_prompts: whether the verdicts of an image rest on the other images of its prompt, too: then no block
             holds a part of a prompt's images.
         lists_images: whether ``scores`` and ``remarks`` ask which images there are: then they get id, prompt, index
