@@ -131,6 +131,8 @@ ALL = {spec.name for spec in MADE.metrics}
             {"size": 512}, "size of the images: 256 x 256 pixels in A, 512 x 512 pixels in B", ALL, id="image size"
         ),
         pytest.param({"settings": {"balanced": False}}, "balanced: true in A, false in B", ALL, id="setting"),
+        pytest.param({"settings": {"balanced": None}}, "balanced: true in A, not set in B", ALL, id="setting of null"),
+        pytest.param({"settings": {"balanced": ""}}, 'balanced: true in A, "" in B', ALL, id="setting of no text"),
         pytest.param(
             {"n": 30},
             "number of images: 96 vs 300 real in A, 30 vs 300 real in B",
@@ -153,6 +155,13 @@ def test_each_difference_touches_the_numbers_it_concerns(tmp_path, change, text,
     assert {name for name, reasons in found.items() if reasons} == touched
     if text is not None:
         assert text in {reason for reasons in found.values() for reason in reasons}
+
+
+def test_null_matters_only_where_both_runs_declare_the_setting(tmp_path):
+    a, b = make(tmp_path / "a"), make(tmp_path / "b", settings={"balanced": None})
+    undeclared = replace(MADE, settings=())
+    assert Comparability(a, b, (MADE, undeclared)).reasons == ()
+    assert [r.kind for r in Comparability(a, b, (MADE, MADE)).reasons] == ["setting"]
 
 
 def test_a_rule_of_one_protocol_leaves_the_others_alone(tmp_path):

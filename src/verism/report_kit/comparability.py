@@ -239,17 +239,23 @@ class Comparability:
         ]
 
     def _settings(self) -> list[Reason]:
-        names = {name for presentation in self.presentations for name in presentation.settings}
+        declared = [set(presentation.settings) for presentation in self.presentations]
         settings = [run.manifest.settings.suite_settings for run in (self.a, self.b)]
-        return [
-            Reason(
-                kind="setting",
-                text=self._difference(name.replace("_", " "), *(_shown(of_run[name]) for of_run in settings)),
-                remedy=f"run both with the same {name.replace('_', ' ')}",
+        found = []
+        for name in sorted(declared[0] | declared[1]):
+            if not all(name in of_run for of_run in settings) or settings[0][name] == settings[1][name]:
+                continue
+            # null is a value where both runs say that the setting matters; a run without it has nothing to be compared.
+            if any(of_run[name] is None for of_run in settings) and not all(name in names for names in declared):
+                continue
+            found.append(
+                Reason(
+                    kind="setting",
+                    text=self._difference(name.replace("_", " "), *(_shown(of_run[name]) for of_run in settings)),
+                    remedy=f"run both with the same {name.replace('_', ' ')}",
+                )
             )
-            for name in sorted(names)
-            if all(of_run.get(name) is not None for of_run in settings) and settings[0][name] != settings[1][name]
-        ]
+        return found
 
     def _seeds(self) -> list[Reason]:
         a, b = (run.manifest.settings.seed for run in (self.a, self.b))
@@ -431,8 +437,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A setting in a few letters."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    """A setting in a few letters; texts whose ends could not be seen are quoted."""
+    if value is None:
+        return "not set"
+    plain = isinstance(value, str) and value == value.strip() != ""
+    text = value if plain else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 

@@ -192,9 +192,14 @@ class Quality(Suite):
 
     @property
     def compared_settings(self) -> Sequence[str]:
-        """Published statistics are told apart by their file; real images, by what they are."""
-        statistics = self.source.get("reference_kind") == "statistics"
-        return ("reference_kind", "reference_sha256") if statistics else ("reference_kind",)
+        """Published statistics are told apart by their file; real images, by what they are.
+
+        Without either, no number depends on them.
+        """
+        kind = self.source.get("reference_kind")
+        if kind is None:
+            return ()
+        return ("reference_kind", "reference_sha256") if kind == "statistics" else ("reference_kind",)
 
     @property
     def reference_name(self) -> str:
