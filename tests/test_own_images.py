@@ -92,6 +92,45 @@ def test_webdataset(tmp_path):
     assert [prompt for _, prompt in found.images] == ["two dogs", "a cat", ""]
     assert all(path.parent == tmp_path / "unpacked" for path, _ in found.images)  # names of members are no paths
     assert found.images[0][0].read_bytes() == jpeg(0)
+    assert found.skipped == ("a/x.1.jpg is no image of the sample a/x: only a/x.ENDING is",)
+
+
+def test_what_a_webdataset_leaves_out_is_listed(tmp_path):
+    with tarfile.open(tmp_path / "shard.tar", "w") as archive:
+        members = {"k0.jpg": jpeg(0), "k0.txt": b"a dog", "k0.png": jpeg(1), "k1.txt": b"a cat"}
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    found = read(tmp_path / "shard.tar", tmp_path)
+    assert [(file.read_bytes(), prompt) for file, prompt in found.images] == [(jpeg(0), "a dog")]
+    assert found.skipped == ("k0.png is a second image of the sample k0", "the sample k1 has a text and no image")
+
+
+def test_an_image_listed_twice_counts_once(folder, tmp_path):
+    (folder / "list.csv").write_text("path,prompt\n0.jpg,a\n1.jpg,a\n0.jpg,a\n0.jpg,b\n", encoding="utf-8")
+    found = read(folder / "list.csv", tmp_path)
+    assert [(file.name, prompt) for file, prompt in found.images] == [("0.jpg", "a"), ("1.jpg", "a"), ("0.jpg", "b")]
+    assert found.skipped == (f"{folder / '0.jpg'} is listed 2 times with one prompt, and counts once",)
+    done = verism(
+        "run", "auto", "--images", folder / "list.csv", "--reference", folder, "--features", "builtin",
+        "--out", tmp_path / "R",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert api.open_run(tmp_path / "R" / "quality").read("images").height == 2
+
+
+def test_a_folder_of_the_user_is_only_read(folder, tmp_path):
+    for path in folder.glob("*.jpg"):
+        path.rename(folder / f"00000{path.name}")
+    (folder / "000003.txt").write_text("a bus", encoding="utf-8")
+    (folder / "000000.txt").write_text("a cat", encoding="utf-8")
+    assert read(folder, tmp_path).skipped == ("000003.txt has no image beside it",)
+    packed = pl.DataFrame({"image": [{"bytes": jpeg(n + 7), "path": f"{n}.jpg"} for n in range(2)], "text": ["a", "b"]})
+    packed.write_parquet(folder / "metadata.parquet")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert [file.read_bytes() for file, _ in read(folder, tmp_path).images] == [jpeg(7), jpeg(8)]
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_parquet_with_bytes_and_with_paths(folder, tmp_path):

@@ -58,7 +58,8 @@ def evaluate_own_images(
         raise UsageError(f"{found.words()}. Nothing can be run with what was named:\n{needs}")
     prompts, images = write_lists(found, out)
     all_images = out / "all_images.csv"
-    write_whole(all_images, csv_text(["path"], [[str(file)] for file, _ in found.images], raw=True))
+    files = dict.fromkeys(str(file) for file, _ in found.images)  # an image may have several prompts
+    write_whole(all_images, csv_text(["path"], [[file] for file in files], raw=True))
     runs: dict[str, Run] = {}
     for each in possible:
         if each.options is None:

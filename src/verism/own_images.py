@@ -7,8 +7,9 @@ them. What is found is written as one list of prompts and one of images, which a
 from __future__ import annotations
 
 import tarfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -91,7 +92,7 @@ def read_own_images(source: Path, scratch: Path) -> OwnImages:
         UsageError: nothing there, no image in it, or a table without a column that names files.
     """
     if source.is_dir():
-        found = _of_folder(source)
+        found = _of_folder(source, scratch)
     elif not source.exists():
         raise UsageError(f"{source} does not exist; expected {EXPECTED}")
     elif source.suffix.lower() == ".tar":
@@ -102,14 +103,26 @@ def read_own_images(source: Path, scratch: Path) -> OwnImages:
         found = _of_table(source, "table")
     if not found.images:
         raise UsageError(f"{source}: no image in it; expected {EXPECTED}")
-    return found
+    return _each_once(found)
 
 
-def _of_folder(folder: Path) -> OwnImages:
+def _each_once(found: OwnImages) -> OwnImages:
+    """Without rows that repeat another one: an image that is listed twice would count twice."""
+    images = tuple(dict.fromkeys(found.images))
+    if len(images) == len(found.images):
+        return found
+    again = Counter(found.images)
+    skipped = tuple(f"{path} is listed {n} times with one prompt, and counts once" for (path, _), n in again.items() if n > 1)
+    return replace(
+        found, images=images, missing=tuple(dict.fromkeys(found.missing)), skipped=(*found.skipped, *skipped)
+    )
+
+
+def _of_folder(folder: Path, scratch: Path) -> OwnImages:
     for name in METADATA:
         if (folder / name).is_file():
             if name.endswith(".parquet"):
-                return _of_parquet(folder / name, folder)
+                return _of_parquet(folder / name, scratch)
             return _of_table(folder / name, f"folder with {name}")
     paths = image_files(folder, recursive=True)
     prompts = {}
@@ -120,7 +133,13 @@ def _of_folder(folder: Path) -> OwnImages:
                 prompts[path] = _text(text.read_bytes())
                 break
     kind = "folder with a text beside each image" if prompts else "folder"
-    return OwnImages(kind=kind, images=tuple((path, prompts.get(path, "")) for path in paths))
+    skipped = []
+    if prompts:  # a text without an image may be the prompt of one that was not made
+        stems = {path.with_suffix("") for path in paths}
+        texts = sorted(p for suffix in TEXT_SUFFIXES for p in folder.rglob(f"*{suffix}") if p.with_suffix("") not in stems)
+        skipped = [f"{text.relative_to(folder)} has no image beside it" for text in texts]
+    images = tuple((path, prompts.get(path, "")) for path in paths)
+    return OwnImages(kind=kind, images=images, skipped=tuple(skipped))
 
 
 def _of_table(path: Path, kind: str) -> OwnImages:
@@ -182,13 +201,17 @@ def _of_webdataset(path: Path, scratch: Path) -> OwnImages:
                 key = str(name.parent / key)
                 suffix = f".{ending.lower()}"
                 if suffix not in (*IMAGE_SUFFIXES, *TEXT_SUFFIXES, ".json"):
+                    if suffix.endswith(IMAGE_SUFFIXES):  # such as KEY.mask.png
+                        skipped.append(f"{member.name} is no image of the sample {key}: only {key}.ENDING is")
                     continue
                 if member.size > IMAGE_BYTES.value:
                     skipped.append(f"{member.name}: {member.size:,} bytes, more than {IMAGE_BYTES.value:,}")
                     continue
                 source = archive.extractfile(member)
                 data = source.read() if source is not None else b""
-                if suffix in IMAGE_SUFFIXES:
+                if suffix in IMAGE_SUFFIXES and key in files:
+                    skipped.append(f"{member.name} is a second image of the sample {key}")
+                elif suffix in IMAGE_SUFFIXES:
                     files[key] = scratch / f"{number:06d}{suffix}"
                     files[key].parent.mkdir(parents=True, exist_ok=True)
                     write_whole(files[key], data, sync=False)
@@ -205,6 +228,7 @@ def _of_webdataset(path: Path, scratch: Path) -> OwnImages:
     except (tarfile.TarError, OSError, EOFError) as err:
         raise UsageError(f"{path} is no tar file that can be read: {str(err)[:200]}") from err
     images = tuple((file, texts.get(key, "")) for key, file in files.items())
+    skipped += [f"the sample {key} has a text and no image" for key, text in texts.items() if text and key not in files]
     return OwnImages(kind="WebDataset", images=images, skipped=tuple(skipped))
 
 

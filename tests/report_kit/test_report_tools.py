@@ -8,6 +8,7 @@ import shlex
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from browsing import CHROMIUM, browsing, faults_of
 from measure_runs import score
@@ -22,6 +23,7 @@ from verism.report_kit.figures import with_code
 from verism.report_kit.local_paths import LocalPaths
 from verism.report_kit.repetition import command_of
 from verism.report_kit.tables import difference_words, latex, latex_table
+from verism.report_kit.words import number, percent
 from verism.store import Run
 from verism.suites.paintskills.suite import PaintSkills
 
@@ -176,6 +178,13 @@ def test_groups_of_few_images_are_folded(make_run, tmp_path):
 def test_back_ticks_are_code_and_text_stays_text():
     assert with_code("run `a <b>` now") == "run <code>a &lt;b&gt;</code> now"
     assert with_code("a ` b") == "a ` b"
+
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+def test_a_share_reads_the_same_whatever_its_last_bit():
+    mean = float(np.full(3, 1 / 3) @ [1.0, 0.9375, 0.875])  # of three skills; 15 of 16 as a mean of 48 images
+    assert mean != 0.9375
+    assert number(mean, "share") == number(0.9375, "share") == percent(mean) == "93.8"
 
 
 # ------------------------------------------------------------------------------------------------------------ baseline

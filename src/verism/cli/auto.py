@@ -15,6 +15,8 @@ from verism.terminal import Failures, PathType, put_json, say
 
 __all__ = ["auto"]
 
+LISTED = 5  # left-out images that are named
+
 
 def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dry_run: bool, **options: Any) -> None:
     from verism.own_image_evaluation import evaluate_own_images, possible_suites
@@ -31,8 +33,10 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
     ) as scratch:  # what a dry run unpacks is gone after it
         found = read_own_images(source, Path(scratch) if dry_run else out / "unpacked")
     say(found.words())
-    for line in found.skipped[:5]:
+    for line in found.skipped[:LISTED]:
         say(f"skipped: {line}")
+    if len(found.skipped) > LISTED:
+        say(f"skipped: {len(found.skipped) - LISTED:,} more")
     possible = possible_suites(found, judges=judges, reference=reference)
     if as_json and dry_run:
         put_json([{"suite": p.suite, "runs": p.options is not None, "why": p.why} for p in possible])

@@ -31,7 +31,7 @@ def _written(value: float, unit: str, decimals: int) -> str:
     if math.isnan(value):
         return UNDEFINED
     if unit == PLAIN_SHARE:
-        return f"{100 * value:.1f}"
+        return percent(value)
     if unit == PROBABILITY:
         return "<0.001" if value < 0.001 else f"{value:.3f}"
     text = f"{value:,.{decimals}f}" if abs(value) >= 10_000 else f"{value:.{decimals}f}"
@@ -45,7 +45,10 @@ def minus(words: str) -> str:
 
 def percent(share: float | None) -> str:
     """A share in per cent with one decimal, without the sign; a dash if undefined."""
-    return UNDEFINED if share is None or math.isnan(share) else f"{100 * share:.1f}"
+    if share is None or math.isnan(share):
+        return UNDEFINED
+    # 15 of 16 is 93.75 % wherever it is shown, whether or not the last bit of a mean was lost.
+    return f"{round(100 * share, 9):.1f}"
 
 
 def number(value: float, unit: str) -> str:
