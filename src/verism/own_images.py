@@ -112,7 +112,9 @@ def _each_once(found: OwnImages) -> OwnImages:
     if len(images) == len(found.images):
         return found
     again = Counter(found.images)
-    skipped = tuple(f"{path} is listed {n} times with one prompt, and counts once" for (path, _), n in again.items() if n > 1)
+    skipped = tuple(
+        f"{path} is listed {n} times with one prompt, and counts once" for (path, _), n in again.items() if n > 1
+    )
     return replace(
         found, images=images, missing=tuple(dict.fromkeys(found.missing)), skipped=(*found.skipped, *skipped)
     )
@@ -136,7 +138,9 @@ def _of_folder(folder: Path, scratch: Path) -> OwnImages:
     skipped = []
     if prompts:  # a text without an image may be the prompt of one that was not made
         stems = {path.with_suffix("") for path in paths}
-        texts = sorted(p for suffix in TEXT_SUFFIXES for p in folder.rglob(f"*{suffix}") if p.with_suffix("") not in stems)
+        texts = sorted(
+            p for suffix in TEXT_SUFFIXES for p in folder.rglob(f"*{suffix}") if p.with_suffix("") not in stems
+        )
         skipped = [f"{text.relative_to(folder)} has no image beside it" for text in texts]
     images = tuple((path, prompts.get(path, "")) for path in paths)
     return OwnImages(kind=kind, images=images, skipped=tuple(skipped))
