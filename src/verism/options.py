@@ -552,7 +552,7 @@ def build(
         by_key[id(signature.argument)] = _value(kind, signature.argument, argument, "argument ")
     elif signature.argument.default is _EMPTY:
         name = signature.argument.name
-        answer = f" ({signature.argument.help.rstrip('.')})" if signature.argument.help else ""
+        answer = f" ({signature.argument.help.replace('``', '').rstrip('.')})" if signature.argument.help else ""
         raise UsageError(f"{kind}: write {kind}:{name.upper()}{answer}")
     rest: dict[str, Any] = {}
     by_name = {option.name: option for option in signature.options}

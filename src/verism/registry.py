@@ -46,36 +46,39 @@ __all__ = [
 GENERATORS: Mapping[str, tuple[str, str]] = {
     "builtin": (
         "verism.generators.builtin:BuiltinGenerator",
-        "verism's small model, trained on rendered PaintSkills: builtin, builtin:FOLDER, builtin:temperature=0.8",
+        "Built-in small model, trained on rendered PaintSkills: builtin, builtin:FOLDER, builtin:temperature=0.8",
     ),
     "diffusers": (
         "verism.generators.diffusers_pipeline:DiffusersGenerator",
-        "any diffusers pipeline: diffusers:ID_OR_PATH?steps=50&guidance=7.5",
+        "Any diffusers pipeline: diffusers:ID_OR_PATH?steps=50&guidance=7.5",
     ),
     "openai": (
         "verism.generators.openai_images:OpenAIImages",
-        "an OpenAI-compatible image service (--base-url): openai:MODEL",
+        "OpenAI-compatible image service (see --base-url): openai:MODEL",
     ),
     "command": (
         "verism.generators.command:CommandGenerator",
-        "your own program, by lines of JSON: command:./generate.py",
+        "Your own program, which exchanges lines of JSON: command:./generate.py",
     ),
-    "python": ("verism.generators.function:load_generator", "your own function: python:module:factory?key=value"),
+    "python": (
+        "verism.generators.function:load_generator",
+        "Your own Python function: python:module:factory?key=value",
+    ),
     "images": (
         "verism.generators.folder:matched_images",
-        "existing images: images:FOLDER or images:list.csv; same as --images",
+        "Existing images: images:FOLDER or images:list.csv; same as --images",
     ),
     "scripted": (
         "verism.generators.scripted:ScriptedGenerator",
-        "rendered images with a known error rate: scripted:error=0.2",
+        "Rendered images with a known error rate: scripted:error=0.2",
     ),
     "oracle": (
         "verism.generators.scripted:oracle",
-        "correctly rendered images: the upper bound of a judge",
+        "Correctly rendered images, which show the best score a judge allows",
     ),
     "people": (
         "verism.generators.people:drawn_people",
-        "rendered people of known appearance: people:female=0.3&tones=1:0.1,5:0.5,10:0.4&wears=skirt:0.4/0.0",
+        "Rendered people of known appearance: people:female=0.3&tones=1:0.1,5:0.5,10:0.4&wears=skirt:0.4/0.0",
     ),
 }
 
@@ -84,15 +87,15 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "detector": {
         "builtin": (
             "verism.judges.detection.builtin:BuiltinDetector",
-            "verism's detector, trained on rendered scenes; no extra needed",
+            "Built-in detector, trained on rendered scenes; needs no extra",
         ),
         "transformers": (
             "verism.judges.detection.transformers_detector:TransformersDetector",
-            "closed-set detectors: transformers:ID_OR_PATH",
+            "Detectors with fixed classes: transformers:ID_OR_PATH",
         ),
         "detr": (
             "verism.judges.detection.detr_original:OriginalDetr",
-            "original-format DETR checkpoints: detr:FILE?classes=coco91",
+            "Checkpoints of the original DETR code: detr:FILE?classes=coco91",
         ),
         "open-vocabulary": (
             "verism.judges.detection.open_vocabulary:OpenVocabularyDetector",
@@ -100,7 +103,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "results": (
             "verism.judges.detection.results:DetectionResults",
-            "boxes of another program: results:FILE.csv or .jsonl",
+            "Boxes from another program: results:FILE.csv or .jsonl",
         ),
     },
     "segmenter": {
@@ -110,115 +113,115 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "boxes": (
             "verism.judges.segmentation.box_segmenter:BoxSegmenter",
-            "a detector's boxes, without masks: boxes:ID_OR_PATH, boxes:builtin",
+            "Boxes of a detector, without masks: boxes:ID_OR_PATH, boxes:builtin",
         ),
     },
     "depth": {
         "transformers": (
             "verism.judges.depth.transformers_depth:TransformersDepth",
-            "DPT, Depth Anything, ZoeDepth ...: transformers:ID_OR_PATH",
+            "DPT, Depth Anything, ZoeDepth and similar: transformers:ID_OR_PATH",
         ),
         "results": (
             "verism.judges.depth.results:DepthResults",
-            "depth maps of another program, one .npy per image: results:FOLDER",
+            "Depth maps from another program, one .npy per image: results:FOLDER",
         ),
     },
     "features": {
         "builtin": (
             "verism.judges.features.builtin:BuiltinFeatures",
-            "of verism's detector: offline, for demonstrations and dry runs",
+            "Features of the built-in detector; offline, for demonstrations and dry runs",
         ),
         "inception": (
             "verism.judges.features.inception:inception_features",
-            "ImageNet Inception-v3, torchvision's weights (DIG In): FILE",
+            "ImageNet Inception-v3 with torchvision's weights, as in DIG In: inception:FILE",
         ),
         "fid-inception": (
             "verism.judges.features.inception:fid_features",
-            "the FID network's port (pytorch-fid, torch-fidelity): FILE",
+            "FID Inception network, ported to PyTorch (pytorch-fid, torch-fidelity): fid-inception:FILE",
         ),
         "torchscript": (
             "verism.judges.features.torchscript:TorchScriptFeatures",
-            "the FID network as a program: FILE?sha256=...",
+            "FID Inception network as a TorchScript program: torchscript:FILE?sha256=...",
         ),
         "clip": (
             "verism.judges.features.transformers_features:clip_features",
-            "image vectors of CLIP-like models: ID_OR_PATH",
+            "Image embeddings of CLIP-like models: clip:ID_OR_PATH",
         ),
         "dinov2": (
             "verism.judges.features.transformers_features:dinov2_features",
-            "class token of DINOv2: ID_OR_PATH",
+            "Class token of DINOv2: dinov2:ID_OR_PATH",
         ),
     },
     "clip": {
         "builtin": (
             "verism.judges.embedding.builtin:BuiltinEmbedder",
-            "verism's embedder, trained on rendered scenes and people; no extra needed",
+            "Built-in image-text model, trained on rendered scenes and people; needs no extra",
         ),
         "clip": (
             "verism.judges.embedding.clip:ClipJudge",
-            "CLIP, SigLIP ...: ID_OR_PATH, ViT-B/32, ViT-L/14, ViT-L/14-DataComp.XL",
+            "CLIP, SigLIP and similar: ID_OR_PATH, ViT-B/32, ViT-L/14, ViT-L/14-DataComp.XL",
         ),
     },
     "captioner": {
         "transformers": (
             "verism.judges.captions.transformers_captioner:TransformersCaptioner",
-            "BLIP, BLIP-2, GIT, LLaVA ...: transformers:ID_OR_PATH",
+            "BLIP, BLIP-2, GIT, LLaVA and similar: transformers:ID_OR_PATH",
         ),
         "openai": (
             "verism.judges.captions.openai_captioner:OpenAICaptioner",
-            "a chat model behind a service (--base-url): openai:MODEL",
+            "Chat model of an OpenAI-compatible service (see --base-url): openai:MODEL",
         ),
         "results": (
             "verism.judges.captions.results:CaptionResults",
-            "captions of another program, COCO results: results:FILE.json",
+            "Captions from another program, as COCO results: results:FILE.json",
         ),
     },
     "vqa": {
         "builtin": (
             "verism.judges.vqa.builtin:BuiltinVqa",
-            "clothes of rendered people, objects of rendered scenes; no extra needed",
+            "Built-in model, which knows clothes of rendered people and objects of rendered scenes; needs no extra",
         ),
         "transformers": (
             "verism.judges.vqa.transformers_vqa:TransformersVqa",
-            "BLIP, BLIP-2, InstructBLIP, LLaVA ...: transformers:ID_OR_PATH",
+            "BLIP, BLIP-2, InstructBLIP, LLaVA and similar: transformers:ID_OR_PATH",
         ),
         "openai": (
             "verism.judges.vqa.openai_vision:OpenAIVqa",
-            "a chat model behind a service (--base-url): openai:MODEL",
+            "Chat model of an OpenAI-compatible service (see --base-url): openai:MODEL",
         ),
         "results": (
             "verism.judges.vqa.results:AnswerResults",
-            "answers of another program: results:FILE.csv or .jsonl",
+            "Answers from another program: results:FILE.csv or .jsonl",
         ),
         "classifier": (
             "verism.judges.vqa.image_classifier:ImageClassifier",
-            "labels of an image classifier, for suites with one question: classifier:ID_OR_PATH?yes=LABEL",
+            "Image classifier, for suites with one question: classifier:ID_OR_PATH?yes=LABEL",
         ),
         "nearest": (
             "verism.judges.vqa.nearest:NearestChoice",
-            "adds the choice nearest to a free reply: nearest:SENTENCE_MODEL?vqa=NAME",
+            "Adds to a free reply the choice nearest to it: nearest:SENTENCE_MODEL?vqa=NAME",
         ),
     },
     "ocr": {
         "tesseract": (
             "verism.judges.ocr.tesseract:Tesseract",
-            "the program tesseract (apt install tesseract-ocr): tesseract, tesseract:psm=6&lang=eng",
+            "Program tesseract (apt install tesseract-ocr): tesseract, tesseract:psm=6&lang=eng",
         ),
         "rapidocr": (
             "verism.judges.ocr.rapidocr_engine:RapidOcr",
-            "PaddleOCR's networks, included in its package: no GPU, no download",
+            "PaddleOCR's networks, included in the package rapidocr; needs no GPU and no download",
         ),
         "transformers": (
             "verism.judges.ocr.transformers_ocr:TransformersOcr",
-            "TrOCR (line by line), Qwen-VL, LLaVA ...: transformers:ID_OR_PATH",
+            "TrOCR (line by line), Qwen-VL, LLaVA and similar: transformers:ID_OR_PATH",
         ),
         "openai": (
             "verism.judges.ocr.openai_ocr:OpenAIOcr",
-            "a chat model behind a service (--base-url): openai:MODEL",
+            "Chat model of an OpenAI-compatible service (see --base-url): openai:MODEL",
         ),
         "results": (
             "verism.judges.ocr.results:OcrResults",
-            "texts of another program: results:FILE.csv or .jsonl",
+            "Texts from another program: results:FILE.csv or .jsonl",
         ),
     },
     "scorer": {
@@ -232,7 +235,7 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "hpsv2": (
             "verism.judges.preference.hps:hpsv2",
-            "HPS v2.0, on another scale: hpsv2:HPS_v2_compressed.pt",
+            "HPS v2.0, whose scale differs from v2.1: hpsv2:HPS_v2_compressed.pt",
         ),
         "imagereward": (
             "verism.judges.preference.imagereward:ImageReward",
@@ -244,21 +247,27 @@ JUDGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "results": (
             "verism.judges.preference.results:PreferenceResults",
-            "scores of another program: results:FILE.csv or .jsonl",
+            "Scores from another program: results:FILE.csv or .jsonl",
         ),
     },
     "skin_tone": {
         "builtin": (
             "verism.judges.skin_tone.kinds:builtin",
-            "faces and tones by networks trained on rendered people: offline; builtin:FILE, builtin:colour=pixels",
+            "Built-in networks, trained on rendered people; offline: builtin, builtin:FILE, builtin:colour=pixels",
         ),
         "cascade": (
             "verism.judges.skin_tone.kinds:cascade",
-            "faces by OpenCV's cascades: offline; misses many dark ones",
+            "Faces by OpenCV's cascades; offline; misses many dark faces",
         ),
-        "onnx": ("verism.judges.skin_tone.kinds:onnx", "faces by YuNet, SCRFD, UltraFace: onnx:FILE.onnx"),
-        "fan": ("verism.judges.skin_tone.kinds:fan", "68 landmarks of the face-alignment package, as in the paper"),
-        "picture": ("verism.judges.skin_tone.kinds:image", "no faces, the whole image: picture:colour=rule"),
+        "onnx": ("verism.judges.skin_tone.kinds:onnx", "Faces by YuNet, SCRFD or UltraFace: onnx:FILE.onnx"),
+        "fan": (
+            "verism.judges.skin_tone.kinds:fan",
+            "Faces by 68 landmarks of the face-alignment package, as in the paper",
+        ),
+        "picture": (
+            "verism.judges.skin_tone.kinds:image",
+            "Whole image, without searching for faces: picture:colour=rule",
+        ),
     },
 }
 TRACKERS: Mapping[str, tuple[str, str]] = {

@@ -362,7 +362,7 @@ def test_list_of_a_name_shows_what_can_be_written_behind_it(verism):
     assert options["average"]["choices"] == ["median", "trimmed", "mean"]
     text = verism("list", "models", "diffusers").out
     assert text.startswith("diffusers:MODEL?NAME=VALUE&...")
-    assert "  guidance=a number or none (default: none)\n      guidance scale" in text
+    assert "  guidance=a number or none (default: none)\n      Guidance scale" in text
     assert "Other options are passed on" in text
     assert len(verism("list", "judges", "clip", "--json").json) == 2  # as --features and as --clip
     assert "alias.NAME=a text" in verism("list", "judges", "detr").out

@@ -20,7 +20,7 @@ _SIDE_TABLES = ("accuracy", "cohen_kappa", "phi", "mcc", "auc", "kendall_tau_b",
 
 @click.command()
 @click.argument("run_dir", type=PathType())
-@click.option("--by", help="Facets of the prompts to break judges' errors down by, comma-separated.")
+@click.option("--by", help="Facets of the prompts to group judges' errors by, comma-separated.")
 @click.option(
     "--min-right",
     type=click.FloatRange(0, 1),

@@ -279,7 +279,7 @@ def bench(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Hold judges against images of known truth: which can be trusted with what, for whom, and how fast are they?
+    """Measure judges on images of known truth: accuracy by task and group, and speed.
 
     \b
     verism judge bench --role detector --judge builtin --truth rendered:90001 --limit 200 --out B
@@ -288,7 +288,7 @@ def bench(
 
     Images are rendered in matched pairs, right and with a planted error, by the suites that declare how; every judge is
     asked about the same ones. OUT gets the board (index.html, board.json, board.md) and a judge card for each judge and
-    suite, for `verism score RUN --correct rendered --card CARD`. Repeat the command to continue it or
+    suite, to adjust scores with: verism score RUN --correct rendered --card CARD. Repeat the command to continue it or
     to add judges.
     """
     from verism.api import RunOptions

@@ -131,8 +131,14 @@ def _record(option: Option, role: str | None) -> dict[str, Any]:
         "type": option.expects,
         "default": default,
         "choices": list(option.choices),
-        "help": re.sub(r"\bNone\b", "none", option.help.replace("``", "")),  # as it is written on the command line
+        "help": _help(option),
     }
+
+
+def _help(option: Option) -> str:
+    """The sentences of an option as help: none as it is written, and a capital letter first unless it is a value's."""
+    text = re.sub(r"\bNone\b", "none", option.help.replace("``", ""))
+    return text if option.help.startswith("``") else f"{text[:1].upper()}{text[1:]}"
 
 
 def option_text(record: Mapping[str, Any], *, width: int = 100) -> list[str]:

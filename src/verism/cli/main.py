@@ -686,7 +686,7 @@ def scenes() -> None:
 @click.option("--out", required=True, type=PathType(), help="PNG file; environments go to NAME-environments.png.")
 @click.option("--only", multiple=True, help="Show only this class; repeatable.")
 @click.option("--size", type=click.IntRange(64, 512), default=128, show_default=True, help="Width of a tile in pixels.")
-@click.option("--seed", type=SEED, default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the views.")
 @click.option("--assets", type=PathType(), help="Folder with your own 3D models and environments.")
 def scenes_sheet(out: Path, only: tuple[str, ...], size: int, seed: int, assets: Path | None) -> None:
     """Render contact sheets: every class in several views, states and colours, and every environment.

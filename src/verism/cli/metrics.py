@@ -91,7 +91,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print the resul
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Nearest neighbours; DIG In uses 3.",
+    help="Number of nearest neighbours; DIG In uses 3.",
 )
 @click.option("--inclusive", is_flag=True, help="Count points on the sphere as inside, as torch-fidelity does.")
 @_no_interval
@@ -212,8 +212,12 @@ def metrics_fid(
 @click.option(
     "--published", is_flag=True, help="Also report mean and spread over random subsets, as papers usually do."
 )
-@click.option("--subsets", type=click.IntRange(1), default=100, show_default=True, help="With --published.")
-@click.option("--subset-size", type=click.IntRange(2), default=1000, show_default=True, help="With --published.")
+@click.option(
+    "--subsets", type=click.IntRange(1), default=100, show_default=True, help="--published: number of subsets."
+)
+@click.option(
+    "--subset-size", type=click.IntRange(2), default=1000, show_default=True, help="--published: images per subset."
+)
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the subsets.")
 @_as_json
 def metrics_kid(
@@ -247,7 +251,13 @@ def metrics_kid(
 @metrics.command("inception-score")
 @click.option("--logits", type=PathType(), help="Logits of a classifier, shape (images, classes).")
 @click.option("--probabilities", type=PathType(), help="Probabilities instead of logits; rows sum to 1.")
-@click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Number of consecutive parts.")
+@click.option(
+    "--splits",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Number of consecutive parts to average over.",
+)
 @_prompts
 @_as_json
 def metrics_inception_score(
@@ -285,7 +295,13 @@ def metrics_inception_score(
 @click.option(
     "--with", "extra", multiple=True, type=click.Choice(["meteor", "spice"]), help="Metric that needs Java; repeatable."
 )
-@click.option("--tokenizer", type=click.Choice(["ptb", "none"]), default="ptb", show_default=True)
+@click.option(
+    "--tokenizer",
+    type=click.Choice(["ptb", "none"]),
+    default="ptb",
+    show_default=True,
+    help="ptb: Penn Treebank, as COCO; none: captions are tokenised already.",
+)
 @_as_json
 def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...], tokenizer: str, as_json: bool) -> None:
     """Compute BLEU-1..4, ROUGE-L and CIDEr as the COCO caption toolkit does; METEOR and SPICE on request.
@@ -339,8 +355,10 @@ def metrics_captions(references: Path, candidates: Path, extra: tuple[str, ...],
 @click.option(
     "--pool", type=click.IntRange(2), default=100, show_default=True, help="Texts per pool, the image's own among them."
 )
-@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Of sampled pools.")
-@click.option("--seed", type=SEED, default=10, show_default=True, help="Of sampled pools.")
+@click.option(
+    "--repeats", type=click.IntRange(1), default=5, show_default=True, help="Number of repeats with sampled pools."
+)
+@click.option("--seed", type=SEED, default=10, show_default=True, help="Seed of the sampled pools.")
 @_as_json
 def metrics_r_precision(
     image_embeddings: Path,

@@ -15,7 +15,7 @@ __all__ = ["portraits"]
 @click.option(
     "--count", type=click.IntRange(1), default=600, show_default=True, help="Number of images; the tones take turns."
 )
-@click.option("--seed", type=SEED, default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of people and light.")
 @click.option("--size", type=int, default=256, show_default=True, help="Width and height in pixels.")
 @click.option("--out", required=True, type=PathType(file_okay=False), help="Output folder, new or empty.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")

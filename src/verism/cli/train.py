@@ -163,13 +163,13 @@ def train() -> None:
 @_setting_options({"detector": DetectorConfig})
 @click.option(
     "--generated", type=click.IntRange(0), default=0, show_default=True,
-    help="Train prompts whose images by the built-in generators, half by each edition, are added to the training; they "
-    "are made in OUT/generated.",
+    help="Number of train prompts to generate additional images for, in OUT/generated, half by each edition of the "
+    "built-in generator.",
 )  # fmt: skip
-@click.option("--generated-seed", type=SEED, default=0, show_default=True, help="Seed of these prompts and images.")
+@click.option("--generated-seed", type=SEED, default=0, show_default=True, help="Seed of --generated.")
 @click.option(
     "--second-look", "second", is_flag=True,
-    help="Train the second look into --out instead: class and colour of single objects, cut out. It starts from "
+    help="Train only the second look, which classifies single cut-out objects and their colours. It starts from "
     "--start (default: builtin), and the next export of the detector in --out includes it.",
 )  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint.")
@@ -316,10 +316,10 @@ def train_skin_tone(**options: Any) -> None:
     "--base",
     default="builtin",
     show_default=True,
-    help="builtin: our small model, from nothing; diffusers:ID_OR_PATH: finetune a Stable Diffusion model.",
+    help="builtin: verism's small model, from scratch; diffusers:ID_OR_PATH: finetune a Stable Diffusion model.",
 )
 @click.option("--suite", default=TRAIN_SUITE, show_default=True, help="Suite whose train scenes to learn.")
-@click.option("--skill", "skills", multiple=True, help="Learn only this skill; repeatable; all: every one.")
+@click.option("--skill", "skills", multiple=True, help="Learn only this skill; repeatable. all: every skill.")
 @click.option(
     "--scenes",
     "scene_dirs",

@@ -39,15 +39,16 @@ class BuiltinGenerator:
     SHA-256, then the settings; ``card`` says how the model was trained, as written into the files.
 
     Args:
-        path: folder of a model written by ``verism train generator --base builtin``; ``None``: a packaged one.
-        edition: which packaged model: of PaintSkills as published at ICCV 2023, or of arXiv v1; ``None``: the one that
-            knows the suite's classes, ``iccv`` if none knows them all.
+        path: folder of a model written by ``verism train generator --base builtin``; None: the packaged one.
+        edition: packaged model: ``iccv`` knows PaintSkills as published at ICCV 2023, ``v1`` that of arXiv v1. None:
+            the one that knows the suite's classes, else ``iccv``.
         classes: labels of the suite's classes; they decide where ``edition`` is None.
-        size: width and height of the images in pixels.
-        temperature: temperature of every token; 0 always takes the most likely one.
-        structure_temperature: temperature of the classes of objects and of where the description ends.
-        top_p: tokens are drawn from the most likely ones that make up this share (Holtzman et al. 2020).
-        threads: threads of onnxruntime; ``None`` leaves the choice to it.
+        size: width and height of the images in pixels, 64 to 1024.
+        temperature: sampling temperature of tokens, at least 0; 0 always takes the most likely token.
+        structure_temperature: sampling temperature of object classes and of the end of the description, at least 0.
+        top_p: samples from the most likely tokens that together have this probability, above 0 and at most 1 (Holtzman
+            et al. 2020).
+        threads: CPU threads of onnxruntime; None: onnxruntime decides.
 
     Raises:
         UsageError: no such folder, not a model of ours, or a setting out of range.

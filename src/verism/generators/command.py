@@ -373,14 +373,14 @@ class CommandGenerator:
     """Images from a program that is started once and asked by lines of JSON.
 
     Args:
-        command: as on a command line, split like a shell does but without one: no variables, pipes or wildcards.
-            ``{out}`` stands for the directory of images, which a container must be given
-            (``docker run -i -v {out}:{out} -e VERISM_OUT -e VERISM_PROTOCOL ...``).
-        ahead: requests in the program's hands at once, so that it can generate in batches.
-        timeout: seconds without an answer (loading the model included) after which the program is killed and started
-            again; None waits for ever.
-        restarts: how often in a row it is started again without having answered anything.
-        cwd: directory to start it in, and from which its own relative paths count.
+        command: program and its arguments, split as a shell does but run without one: no variables, pipes or wildcards.
+            ``{out}`` stands for the image folder, which a container must mount (``docker run -i -v {out}:{out} -e
+            VERISM_OUT -e VERISM_PROTOCOL ...``).
+        ahead: requests sent before the first is answered, so that the program can generate in batches.
+        timeout: longest time without an answer, loading the model included, in seconds; then the program is restarted.
+            None: no limit.
+        restarts: restarts in a row without any answer before verism gives up.
+        cwd: working directory of the program, and base of its relative paths. Default: the current directory.
 
     The name holds the command, ``cwd``, and a hash of the files that the command names: an edited script is another
     model. It does not hold ``ahead``, ``timeout`` and ``restarts``.

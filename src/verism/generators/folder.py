@@ -202,7 +202,7 @@ def matched_images(
     """Images that exist, matched with the prompts of a run.
 
     Args:
-        source: folder of images, or a manifest.
+        source: folder of images, or a table (.csv, .jsonl) of paths.
         prompts: what images are wanted of.
         on_matched: told what matched, in lines.
 

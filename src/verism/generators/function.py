@@ -204,7 +204,7 @@ def load_generator(argument: str, /, **options: str) -> Generator:
     holds module, factory, options and a hash of the module's source file.
 
     Args:
-        argument: ``module:factory``, the factory a function or class of the module.
+        argument: ``module:factory``: a module, and the function or class in it that makes the generator.
         options: of the factory, as text.
 
     Raises:

@@ -84,12 +84,12 @@ class ImageOptions:
     """Fields of each request, sent as they are if set; the model decides what is allowed, and what it does without.
 
     Attributes:
-        size: such as ``1024x1024``.
-        quality: such as ``low`` or ``hd``.
-        style: such as ``vivid``.
-        background: such as ``opaque``.
-        output_format: such as ``png``.
-        extra: further JSON fields by name.
+        size: image size, such as ``1024x1024``. Default: the service's.
+        quality: image quality, such as ``low`` or ``hd``. Default: the service's.
+        style: image style, such as ``vivid``. Default: the service's.
+        background: background of the images, such as ``opaque``. Default: the service's.
+        output_format: file format of the images, such as ``png``. Default: the service's.
+        extra: any other JSON field of the request, by name.
     """
 
     size: str | None = None
@@ -107,10 +107,11 @@ class OpenAIImages:
     of the service.
 
     Args:
-        model: id as the service knows it, e.g. ``gpt-image-1``.
+        model: name of the model at the service, such as ``gpt-image-1``.
         image: fields of each request that the model decides about.
-        seed_field: name of a JSON field in which the service takes the seed; None, as OpenAI has none: it is not sent.
-        price: US dollars per image, at least 0, for estimates. None: from a small table, where that knows the model.
+        seed_field: JSON field in which the service takes the seed; None: the seed is not sent (OpenAI has no such
+            field).
+        price: US dollars per image, at least 0, for cost estimates. None: from a small table, if it has the model.
         service: where the service is and how much it is asked.
 
     Raises:

@@ -124,16 +124,17 @@ class PeopleSettings:
     """How people are distributed.
 
     Attributes:
-        female: probability of a woman where the prompt says neither, in [0, 1].
-        tones: probabilities of the ten Monk tones, written ``1:0.1,5:0.5,10:0.4``; ``even`` for tenths.
-        wears: probability of each garment given (woman, man), written ``skirt:0.4/0.0,tie:0.1``. Those that cannot be
-            worn together are drawn one after the other in the order boots, slippers; dress, suit; jeans, shorts,
-            slacks, skirt; shirt, jacket; the later are drawn for people who wear none of the earlier, and a tie for
-            those in a suit or shirt. ``PeopleGenerator.shares`` gives what comes out.
-        strength: how far the log-odds of a woman move by what the prompt is about; in standard deviations.
-        tone_strength: how far the tones do.
-        facet: facet of prompts that says what they are about; their text without it.
-        seed: of what moves the odds.
+        female: probability of a woman where the prompt names no gender, in [0, 1].
+        tones: probabilities of the ten Monk tones, written ``1:0.1,5:0.5,10:0.4``; ``even``: 0.1 each.
+        wears: probability of each garment for women/men, written ``skirt:0.4/0.0,tie:0.1``. Garments that exclude each
+            other are drawn in the order boots, slippers; dress, suit; jeans, shorts, slacks, skirt; shirt, jacket: a
+            later one only if none of the earlier is worn, and a tie only with a suit or shirt.
+            ``PeopleGenerator.shares`` computes the resulting shares.
+        strength: standard deviation, over topics, of the log-odds of a woman; 0: no topic differs.
+        tone_strength: strength of the same shift for skin tones; 0: no topic differs.
+        facet: facet of the prompts that is their topic, such as ``profession``. Without this facet, the prompt's text
+            is the topic.
+        seed: seed of the shifts by topic.
     """
 
     female: float = 0.5
@@ -157,8 +158,10 @@ def drawn_people(
     """People by the simulator, or signs of people.
 
     Args:
-        draw: ``rendered``: by the simulator. ``plain``: in a millisecond, see ``PlainPeople``.
-        view: what is in a rendered image: ``full`` shows all clothes, ``bust`` the face.
+        draw: kind of images. ``rendered``: people rendered by the simulator. ``plain``: simple coloured shapes, drawn
+            in a millisecond, in which no face detector finds faces.
+        view: part of the person in a rendered image: ``full`` shows all clothes, ``upper`` the upper body, ``bust`` the
+            face.
         size: width and height in pixels.
         people: how they are distributed.
         person_renderer: makes the simulator's renderer of a size and a view.

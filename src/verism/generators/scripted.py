@@ -66,11 +66,11 @@ class ScriptedGenerator:
         renderer: turns scenes into images with boxes.
         classes: the name in scene files of each class, by its label; a wrong class is drawn from these.
         colors: a wrong colour is drawn from these.
-        error: probability of a mistake, in [0, 1].
-        mistakes: kinds of mistakes to make; of those that a prompt allows, each is as likely.
-        paired: the images of a prompt come as pairs, in place of ``error``: even ones as asked, odd ones with a
-            mistake, both with the same draws of the renderer (light, camera, surroundings).
-        pair_seed: of what is drawn for pairs, 0 or more.
+        error: probability that an image has a mistake, in [0, 1].
+        mistakes: kinds of mistakes to make. Of those that a prompt allows, each is equally likely.
+        paired: instead of ``error``, render the images of a prompt in pairs, alike in light, camera and surroundings:
+            even ones right, odd ones with a mistake.
+        pair_seed: seed of the random draws for pairs, at least 0.
 
     Raises:
         UsageError: a number outside its range, or an unknown mistake.
@@ -182,7 +182,7 @@ def spoil(
         rng: draws the mistake, and what is shown instead.
         classes: the name in scene files of each class, by its label; a wrong class is drawn from these.
         colors: a wrong colour is drawn from these.
-        mistakes: kinds of mistakes to draw from, of ``MISTAKES``; those the scene does not allow are left out.
+        mistakes: kinds of mistakes to make. Of those that a prompt allows, each is equally likely.
 
     Raises:
         UsageError: none of the mistakes is possible for this scene.

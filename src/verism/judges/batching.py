@@ -48,9 +48,9 @@ class Execution:
     """How a model is run by PyTorch.
 
     Attributes:
-        device: ``cuda``, ``cuda:1``, ``cpu`` ...; the GPU if there is one.
-        dtype: type of numbers that the model computes with.
-        batch_size: images (or texts) at once; halved when the GPU's memory runs out.
+        device: PyTorch device: ``cuda``, ``cuda:1``, ``cpu`` ... Default: the GPU if there is one.
+        dtype: floating-point type of the computation.
+        batch_size: images (or texts) per batch; halved when GPU memory runs out.
     """
 
     device: str | None = None

@@ -46,8 +46,8 @@ class HubOptions(Execution):
     """Which edition of a model of the Hugging Face hub is loaded, and how it is run.
 
     Attributes:
-        revision: branch, tag or commit on the hub.
-        local_files_only: never ask the hub.
+        revision: branch, tag or commit on the Hugging Face Hub.
+        local_files_only: use local files only, and never connect to the Hugging Face Hub.
     """
 
     revision: str | None = None

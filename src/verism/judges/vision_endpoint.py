@@ -92,20 +92,20 @@ class VisionOptions:
     """How an image is shown to a chat model, and how its reply is asked for.
 
     Attributes:
-        picture: file format that is sent: ``png`` (nothing is lost) or ``jpeg`` (quality 95, fewer bytes).
-        max_side: longest side in pixels that is sent, at least 16; larger images are made smaller (Lanczos). None: as
-            they are.
-        detail: OpenAI's ``low``, ``high`` or ``auto``; None: not sent.
-        system: text of a system message; None: there is none.
-        temperature: at least 0; None: not sent.
-        seed: sent unless None; many services repeat themselves only roughly even so.
-        max_tokens_field: field that holds the longest reply. None: ``max_completion_tokens`` for OpenAI itself and
-            ``max_tokens`` for others.
-        logprobs: how many of the most probable tokens to ask for, 0 to 20; 0 asks for none. None: as many as the judge
-            has a use for.
-        price_input: US dollars per million tokens read, for the summary.
-        price_output: US dollars per million tokens written, for the summary.
-        extra: further JSON fields of each request by name.
+        picture: file format of the images sent: ``png`` (lossless) or ``jpeg`` (quality 95, smaller).
+        max_side: longest side of the images sent, in pixels, at least 16; larger images are downscaled (Lanczos). None:
+            no limit.
+        detail: OpenAI's image detail: ``low``, ``high`` or ``auto``. None: not sent.
+        system: system message. None: not sent.
+        temperature: sampling temperature, at least 0. None: not sent.
+        seed: seed of the request. None: not sent. Many services reproduce replies only roughly even with a seed.
+        max_tokens_field: JSON field for the reply's token limit. None: ``max_completion_tokens`` for OpenAI,
+            ``max_tokens`` for other services.
+        logprobs: number of most probable tokens to request log-probabilities for, 0 to 20; 0: none. None: as many as
+            the judge needs.
+        price_input: US dollars per million input tokens, for the cost summary.
+        price_output: US dollars per million output tokens, for the cost summary.
+        extra: any other JSON field of the request, by name.
     """
 
     picture: Literal["png", "jpeg"] = "png"

@@ -113,7 +113,7 @@ class VisionLanguageModel:
     all its texts; without it the answers are the same, but come later.
 
     Args:
-        id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
+        id_or_path: model id on the Hugging Face Hub, or a folder with model, image processor and tokenizer.
         task: what it is to be loaded for; BLIP has a network for each.
         hub: which edition of the model, and how it is run; ``batch_size`` of images at once, and of texts at once.
         original_blip: whether BLIP is run as its original code does: images squashed to 480 x 480 pixels, bicubic, with

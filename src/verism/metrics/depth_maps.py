@@ -24,7 +24,7 @@ def nearness(values: ArrayLike, *, larger: str = "near") -> tuple[Map, float, fl
 
     Args:
         values: an estimator's numbers, shape (H, W). Distances may be infinite; they are farthest.
-        larger: what larger numbers mean: ``near`` (inverse depth), or ``far`` (distances, which are inverted first).
+        larger: meaning of larger values: ``near`` (inverse depth, as from MiDaS) or ``far`` (distances).
 
     Returns:
         The map, shape (H, W); the number that stands at 0, and that at 255. A map without differences is 0.

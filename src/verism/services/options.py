@@ -27,22 +27,21 @@ class ServiceOptions:
     """Where a service is, who asks it, and how much it is asked at a time.
 
     Attributes:
-        base_url: the service's address without user name, password and query.
-        key_env: name of the environment variable that holds the key. None: ``OPENAI_API_KEY`` for OpenAI itself and no
-            key for others, so that OpenAI's key is never sent elsewhere unasked.
-        organization_env: variable with the id of the organisation. None: ``OPENAI_ORG_ID`` for OpenAI itself, if set,
-            and none for others.
-        project_env: variable with the id of the project. None: ``OPENAI_PROJECT_ID`` for OpenAI itself, if set, and
-            none for others.
-        concurrency: requests at once, 1 to 256.
-        retries: how often a request is repeated after transient errors, 0 to 100.
-        timeout: seconds for one complete answer, 0.01 to 86,400.
-        deadline: seconds for one request with all its retries and waits, 0.01 to 604,800; then it has failed.
-        run_deadline: seconds for all requests of a run, 0.01 to 31,536,000; then the run ends, and goes on when it is
-            called again.
-        allow_http: send a key over ``http://`` to another machine.
-        per_minute: at most so many requests a minute, evenly spread, 0.01 to 1,000,000. None: as many as the service
-            takes.
+        base_url: URL of the service, without user name, password and query.
+        key_env: environment variable that holds the API key. None: ``OPENAI_API_KEY`` for OpenAI; no key for other
+            services, which must never receive OpenAI's.
+        organization_env: environment variable that holds the organisation id. None: ``OPENAI_ORG_ID`` for OpenAI, if
+            set; none for other services.
+        project_env: environment variable that holds the project id. None: ``OPENAI_PROJECT_ID`` for OpenAI, if set;
+            none for other services.
+        concurrency: parallel requests, 1 to 256.
+        retries: retries of a request after transient errors, 0 to 100.
+        timeout: longest time for one response, in seconds, 0.01 to 86,400.
+        deadline: longest time for one request with all its retries, in seconds, 0.01 to 604,800; then it fails.
+        run_deadline: longest time for all requests of a run, in seconds, 0.01 to 31,536,000; then the run stops, and a
+            repeated call resumes it.
+        allow_http: allow sending an API key over unencrypted ``http://`` to another machine.
+        per_minute: highest number of requests per minute, evenly spread, 0.01 to 1,000,000. None: no limit of ours.
     """
 
     base_url: str = OPENAI

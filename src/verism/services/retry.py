@@ -110,7 +110,7 @@ class RateLimiter:
     """When the workers of a service may ask: the pause and the pace that they share.
 
     Args:
-        per_minute: at most so many requests a minute, evenly spread; None: no limit.
+        per_minute: highest number of requests per minute, evenly spread, 0.01 to 1,000,000. None: no limit of ours.
         clock: real time if None.
         draw: a number in [0, 1) per call, for jitter; of the system's generator if None.
     Attributes:

@@ -199,7 +199,7 @@ class Evaluation:
         Args:
             folder: where to; made if need be.
             n_images: sample images at most.
-            report: whether the report is written.
+            report: write the report as well.
 
         Returns:
             The sample images with their files.

@@ -51,14 +51,14 @@ class MLflow:
     images are artifacts.
 
     Args:
-        uri: tracking URI (`http://...`, `sqlite:///...`, `databricks`), or a folder, which gets a SQLite database.
-            Left out: as MLflow is set up, by MLFLOW_TRACKING_URI.
-        experiment: name of the experiment; made if need be.
-        run_name: name of the run. Left out: the model's name in a plan, the run directory's otherwise.
-        run_id: an existing run to log into, such as that of the training; it is left open.
-        scores: all scores, or only the headline ones.
-        images: sample images kept as artifacts, at most.
-        report: whether the report is kept as an artifact.
+        uri: tracking URI (``http://...``, ``sqlite:///...``, ``databricks``), or a folder, which gets a SQLite
+            database. Default: MLFLOW_TRACKING_URI.
+        experiment: name of the experiment, created if it does not exist.
+        run_name: name of the run. Default: the model's name in a plan, else the run directory's.
+        run_id: id of an existing run to log to, such as that of the training; it is left open.
+        scores: scores to log: all, or only headline metrics.
+        images: highest number of sample images logged as artifacts.
+        report: log the report as an artifact.
     """
 
     def __init__(

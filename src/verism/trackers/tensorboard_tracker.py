@@ -23,11 +23,11 @@ class TensorBoard:
     Evaluations of one name have one folder. Report, scores and sample images lie in its folder `verism`.
 
     Args:
-        folder: folder of logs; made if need be.
-        run_name: name of the folder of this model. Left out: its name in a plan, the run directory's otherwise.
-        scores: all scores, or only the headline ones.
-        images: sample images shown, at most.
-        report: whether the report is written.
+        folder: folder of the event files, created if it does not exist.
+        run_name: name of this model's folder. Default: its name in a plan, else the run directory's.
+        scores: scores to log: all, or only headline metrics.
+        images: highest number of sample images logged.
+        report: write the report as well.
     """
 
     def __init__(

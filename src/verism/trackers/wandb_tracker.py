@@ -21,14 +21,15 @@ class WeightsAndBiases:
 
     Args:
         project: name of the project.
-        entity: user or team; left out: the default of the account.
-        mode: `offline` writes files to be sent later by `wandb sync`; left out: WANDB_MODE, or online.
-        dir: folder for wandb's files; left out: `./wandb`, as wandb has it.
-        run_name: name of the run. Left out: the model's name in a plan, the run directory's otherwise.
-        run_id: id of a run to go on with.
-        scores: all scores, or only the headline ones.
-        images: sample images shown, at most.
-        report: whether the report is part of the artifact.
+        entity: user or team. Default: the account's.
+        mode: ``offline`` writes files for a later ``wandb sync``; ``disabled`` logs nothing. Default: WANDB_MODE, else
+            online.
+        dir: folder of wandb's files. Default: wandb's own, ``./wandb``.
+        run_name: name of the run. Default: the model's name in a plan, else the run directory's.
+        run_id: id of an existing run to continue.
+        scores: scores to log: all, or only headline metrics.
+        images: highest number of sample images logged.
+        report: include the report in the artifact.
         run: from Python, a run that is open already, such as `wandb.run` of the training; it is left open.
     """
 

@@ -141,11 +141,15 @@ class _Checked:
 class TrainConfig(_Checked):
     """Settings that every training has."""
 
-    steps: int | None = setting("Length in steps, resumed parts counted in.", None, within="[1, inf)")
-    minutes: float | None = setting(
-        "Length in minutes, resumed parts counted in; with steps, whichever is first.", None, within="(0, inf)"
+    steps: int | None = setting(
+        "Length in steps, including earlier parts of a resumed training.", None, within="[1, inf)"
     )
-    batch_size: int = setting("Images at a time.", within="[1, inf)")
+    minutes: float | None = setting(
+        "Length in minutes, including earlier parts of a resumed training; ends at steps if they are reached first.",
+        None,
+        within="(0, inf)",
+    )
+    batch_size: int = setting("Images per batch.", within="[1, inf)")
     lr: float | None = setting("Highest learning rate of AdamW.", within="(0, inf)")
     lr_schedule: LrSchedule = setting(
         "How the learning rate falls along the share of steps or time used, whichever is larger: constant (not at "
@@ -221,7 +225,7 @@ class NetworkConfig(TrainConfig):
     weight_decay: float = _default(TrainConfig, "weight_decay", 0.02)
     ema_decay: float | None = _default(TrainConfig, "ema_decay", 0.998)
     workers: int | None = setting(
-        "CPU cores, each with its share of every batch; none: all of them, and one for a GPU.", None, within="[1, inf)"
+        "CPU cores to split every batch over. Default: all of them; with a GPU, one.", None, within="[1, inf)"
     )
 
     @property
@@ -276,8 +280,7 @@ class DetectorConfig(NetworkConfig):
     """The built-in detector."""
 
     start: str | None = setting(
-        "Weights to start from instead of from nothing: the ONNX file of a detector, or builtin for the one that comes "
-        "with the package.",
+        "Weights to start from: the ONNX file of a detector, or builtin for the packaged one. Default: random ones.",
         None,
     )
     keep: float = setting(
@@ -288,8 +291,8 @@ class DetectorConfig(NetworkConfig):
     )
     classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
     colors: tuple[str, ...] = setting("Colours to learn.", PAINTSKILLS_COLORS)
-    width: float = setting("Multiplies the network's channels; 1.0 has 4.6 million parameters.", 0.8, within="(0, inf)")
-    batch_size: int = setting("Images at a time; batch normalisation needs two.", 16, within="[2, inf)")
+    width: float = setting("Factor of the network's channels; 1.0: 4.6 million parameters.", 0.8, within="(0, inf)")
+    batch_size: int = setting("Images per batch, at least two for batch normalisation.", 16, within="[2, inf)")
     lr: float | None = _default(TrainConfig, "lr", 2e-3)
     lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 100)
     max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
@@ -309,8 +312,8 @@ class SecondLookConfig(NetworkConfig):
     start: str = setting("Detector whose second look, or trunk, it starts from: an ONNX file, or builtin.", "builtin")
     classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
     colors: tuple[str, ...] = setting("Colours to learn.", PAINTSKILLS_COLORS)
-    width: float = setting("Multiplies the network's channels: that of the detector.", 0.8, within="(0, inf)")
-    batch_size: int = setting("Crops at a time; batch normalisation needs two.", 64, within="[2, inf)")
+    width: float = setting("Factor of the network's channels, as the detector's.", 0.8, within="(0, inf)")
+    batch_size: int = setting("Crops per batch, at least two for batch normalisation.", 64, within="[2, inf)")
     lr: float | None = _default(TrainConfig, "lr", 1e-3)
     lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 100)
     max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
@@ -342,8 +345,8 @@ class FacesConfig(DetectorConfig):
     classes: tuple[str, ...] = _default(DetectorConfig, "classes", ("face",))
     colors: tuple[str, ...] = _default(DetectorConfig, "colors", ())
     size: int = setting(
-        "Side of the square that images are brought to, in pixels, a multiple of 32; small faces are found better, and "
-        "the finder is slower, the larger it is.",
+        "Side of the square to which images are resized, in pixels, a multiple of 32. Larger sizes find smaller faces, "
+        "more slowly.",
         384,
         within="[64, 1024]",
     )
@@ -365,9 +368,9 @@ class SkinToneConfig(NetworkConfig):
     scene: int = setting("Side of the whole image it sees beside each, a multiple of 8.", 32, within="[16, 128]")
     context: float = setting("Side of the crop around a face, as a multiple of the face's longer side.", 1.5,
                              within="[1, 4]")  # fmt: skip
-    width: float = setting("Multiplies the network's channels; 1.0 has 0.7 million parameters.", 1.0,
+    width: float = setting("Factor of the network's channels; 1.0: 0.7 million parameters.", 1.0,
                            within="(0, inf)")  # fmt: skip
-    batch_size: int = setting("Faces at a time; batch normalisation needs two.", 32, within="[2, inf)")
+    batch_size: int = setting("Faces per batch, at least two for batch normalisation.", 32, within="[2, inf)")
     lr: float | None = _default(TrainConfig, "lr", 2e-3)
     lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 50)
     max_grad_norm: float = _default(TrainConfig, "max_grad_norm", 5.0)
@@ -389,9 +392,9 @@ class EmbedderConfig(NetworkConfig):
     """The built-in embedder: two towers of images and texts."""
 
     size: int = setting("Side of the image tower's input in pixels, a multiple of 32.", 192, within="[32, 1024]")
-    width: int = setting("Numbers in a token's vector, in both towers; a multiple of 8.", 192, within="[8, inf)")
+    width: int = setting("Size of a token's vector, in both towers; a multiple of 8.", 192, within="[8, inf)")
     dim: int = setting("Numbers in the vector of an image or a text.", 256, within="[8, inf)")
-    batch_size: int = setting("Images at a time; each brings seven texts.", 64, within="[16, inf)")
+    batch_size: int = setting("Images per batch, each with seven texts.", 64, within="[16, inf)")
     lr: float | None = _default(TrainConfig, "lr", 6e-4)
     lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 100)
     beta2: float = _default(TrainConfig, "beta2", 0.98)
@@ -430,13 +433,13 @@ EMBEDDER_RENDERING = Rendering(count=12_000, test=1_500)
 class AutoencoderConfig(NetworkConfig):
     """The built-in generator's autoencoders of objects and sceneries."""
 
-    width: float = setting("Multiplies the channels of the networks.", 1.0, within="(0, inf)")
+    width: float = setting("Factor of the networks' channels.", 1.0, within="(0, inf)")
     scenery_width: float | None = setting(
-        "Multiplies the channels of the scenery's network; none: as width. Little is enough for plain backgrounds.",
+        "Factor of the channels of the scenery's network. Default: width. Small values suffice for plain backgrounds.",
         None,
         within="(0, inf)",
     )
-    batch_size: int = setting("Images at a time; each brings its scenery and all its objects.", 16, within="[1, inf)")
+    batch_size: int = setting("Images per batch, each with its scenery and all its objects.", 16, within="[1, inf)")
     lr: float | None = _default(TrainConfig, "lr", 1e-3)
     lr_warmup_steps: int = _default(TrainConfig, "lr_warmup_steps", 200)
     beta2: float = _default(TrainConfig, "beta2", 0.98)
@@ -484,7 +487,9 @@ class FinetuneConfig(TrainConfig):
     """Finetuning a Stable Diffusion model. How the papers did is not published; these are the diffusers examples'."""
 
     epochs: float | None = setting(
-        "Length in passes over the images, rounded up to whole steps; not with steps.", None, within="(0, inf)"
+        "Length in passes over the images, rounded up to whole steps; cannot be combined with steps.",
+        None,
+        within="(0, inf)",
     )
     lora_rank: int | None = setting(
         "Rank of low-rank updates of the attention layers; none: all weights of the UNet are trained.",
@@ -493,7 +498,7 @@ class FinetuneConfig(TrainConfig):
     )
     train_text_encoder: bool = setting("Train the text encoder as well, in the same way; never the VAE.", False)
     batch_size: int = _default(TrainConfig, "batch_size", 4)
-    gradient_accumulation: int = setting("Batches per step.", 4, within="[1, inf)")
+    gradient_accumulation: int = setting("Batches per optimiser step.", 4, within="[1, inf)")
     lr: float | None = setting("Highest learning rate of AdamW; none: 1e-5, LoRA 1e-4.", None, within="(0, inf)")
     lr_schedule: LrSchedule = _default(TrainConfig, "lr_schedule", "constant")
     lr_floor: float = _default(TrainConfig, "lr_floor", 0.0)

@@ -280,7 +280,7 @@ def test_judges_by_name():
         ("picture:seed=2", "seed are those of TRUST's networks; name its files with trust=FOLDER"),
         ("picture:colour=trust", "colour=trust needs the folder"),
         ("picture:trust=/no/such/folder", "/no/such/folder"),
-        ("onnx", r"onnx: write onnx:PATH \(the file, of one of the layouts"),
+        ("onnx", r"onnx: write onnx:PATH \(ONNX file of YuNet, SCRFD or UltraFace"),
         ("onnx:/no/such/file.onnx", "/no/such/file.onnx: cannot be read"),
     ],
 )

@@ -78,15 +78,16 @@ class Loading:
     """Which weights are loaded, and how.
 
     Attributes:
-        revision: branch, tag or commit on the hub.
-        variant: of the weights' files, such as ``fp16``.
-        dtype: type of numbers. ``auto``: on CUDA 16 bits, of the kind the model was made for (float16 for U-Nets and
-            the variant ``fp16``, else bfloat16), float32 elsewhere.
-        scheduler: class name or a short name (``ddim``, ``euler_a``, ``dpm++`` ...), configured as the model's own.
-        lora: file or folder with LoRA weights, merged into the model.
-        lora_scale: weight of the LoRA weights.
-        local_files_only: never ask the hub.
-        safety: ``off`` loads the pipeline without its safety checker.
+        revision: branch, tag or commit on the Hugging Face Hub.
+        variant: variant of the weight files, such as ``fp16``.
+        dtype: floating-point type. ``auto``: float32 on the CPU; on CUDA float16 for U-Nets and the variant ``fp16``,
+            else bfloat16.
+        scheduler: scheduler: a class name or a short name (``ddim``, ``euler_a``, ``dpm++`` ...), configured like the
+            model's own.
+        lora: file or folder of LoRA weights to merge into the model.
+        lora_scale: factor of the LoRA weights; 1: as trained.
+        local_files_only: use local files only, and never connect to the Hugging Face Hub.
+        safety: safety checker of the pipeline; ``off`` loads the pipeline without it.
     """
 
     revision: str | None = None
@@ -104,11 +105,11 @@ class Sampling:
     """How an image is made, by names that all pipelines share.
 
     Attributes:
-        steps: denoising steps (of the decoder in UnCLIP); the pipeline's own default.
-        guidance: guidance scale (``true_cfg_scale`` of Qwen-Image, of the decoder in UnCLIP); the pipeline's default.
-        negative: negative prompt, the same for all.
-        width: in pixels; the model's own size.
-        height: in pixels; the model's own size.
+        steps: number of denoising steps (UnCLIP: of the decoder). Default: the pipeline's.
+        guidance: guidance scale (Qwen-Image: ``true_cfg_scale``; UnCLIP: of the decoder). Default: the pipeline's.
+        negative: negative prompt, the same for all images.
+        width: width of the images in pixels. Default: the model's.
+        height: height of the images in pixels. Default: the model's.
     """
 
     steps: int | None = None
@@ -133,12 +134,13 @@ class DiffusersGenerator:
     """A text-to-image pipeline of ``diffusers``.
 
     Args:
-        model: id on the Hugging Face hub, or a folder with ``model_index.json``.
+        model: model id on the Hugging Face Hub, or a folder with ``model_index.json``.
         loading: which weights are loaded, and how.
         sampling: how an image is made.
-        device: ``cuda``, ``cuda:1``, ``mps``, ``cpu``; the best there is.
-        offload: ``model`` or ``sequential`` keeps in GPU memory only what is at work; slower, needs ``accelerate``.
-        batch_size: images at once; halved, for good, when memory runs out.
+        device: PyTorch device: ``cuda``, ``cuda:1``, ``mps``, ``cpu``. Default: the best available.
+        offload: move idle parts of the model out of GPU memory: ``model`` (whole networks) or ``sequential`` (layer by
+            layer; slower). Needs ``accelerate``.
+        batch_size: images per batch; halved for the rest of the run when memory runs out.
         arguments: any other argument of the pipeline's ``__call__`` that is a number, a text or true or false, by the
             pipeline's own name; texts are read as the type of the argument's default.
     Raises:

@@ -26,8 +26,8 @@ class OpenAICaptioner:
     """Writes one sentence about each image, by asking a service with OpenAI's chat interface.
 
     Args:
-        model: id as the service knows it, e.g. ``gpt-4o-mini``.
-        prompt: the request; it is not part of the caption.
+        model: name of the model at the service, such as ``gpt-4o-mini``.
+        prompt: instruction to the model. It is not part of the caption.
         max_tokens: longest caption, in tokens.
         vision: how images are shown and replies asked for; by default without probabilities.
         service: where the service is and how much it is asked.

@@ -29,8 +29,8 @@ class CaptionResults:
     """The sentences of a results file, as if its captioner looked at the images now.
 
     Args:
-        path: JSON list, JSON Lines or CSV with ``image_id`` and ``caption``. ``image_id`` is the id of an image of the
-            run, of its prompt, the name of a file, or COCO's number (see ``ImageNames``).
+        path: JSON list, JSON Lines or CSV with ``image_id`` and ``caption``. ``image_id`` is an image's id, its
+            prompt's id, its file name, or COCO's number.
     Raises:
         UsageError: no such file, another format, an entry without image or caption, or an image named twice.
     """

@@ -32,12 +32,12 @@ class TransformersCaptioner:
     """Writes one sentence about each image, with a model loaded by ``transformers``.
 
     Args:
-        id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
-        prompt: text the model is given: a beginning to go on with (``a photo of``), a task word (``caption:``) or a
-            request. It is not part of the caption. By default what the family was trained with: nothing for BLIP,
-            BLIP-2, GIT and encoder-decoders, a request for InstructBLIP and chat models.
-        beams: of the beam search. 5, as in the released alignment evaluation of DALL-Eval (VL-T5).
-        max_new_tokens: length of a caption in tokens. 20, as there.
+        id_or_path: model id on the Hugging Face Hub, or a folder with model, image processor and tokenizer.
+        prompt: text input of the model: a beginning to continue (``a photo of``), a task word (``caption:``) or an
+            instruction. It is not part of the caption. Default: an instruction for InstructBLIP and chat models, else
+            none.
+        beams: beams of the beam search. The default is that of DALL-Eval's released alignment evaluation (VL-T5).
+        max_new_tokens: longest caption, in tokens. The default is that of DALL-Eval's released alignment evaluation.
         hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, no captioner, incomplete weights, or a prompt for a model that reads none.

@@ -31,9 +31,9 @@ class DepthResults:
     """The depth maps of a folder, as if their estimator looked at the images now.
 
     Args:
-        path: folder of ``.npy`` files, one for each image and named like it (its id, the name of its file, or its
-            number); arrays of any size, shape (H, W), of the whole image.
-        larger: what larger numbers mean: ``near`` (inverse depth, as MiDaS gives) or ``far`` (distances).
+        path: folder of ``.npy`` files, one per image and named after it (its id, file name or number): arrays of shape
+            (H, W), of any size, that cover the whole image.
+        larger: meaning of larger values: ``near`` (inverse depth, as from MiDaS) or ``far`` (distances).
     Raises:
         UsageError: no such folder, or no arrays in it.
     """

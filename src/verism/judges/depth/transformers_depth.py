@@ -43,11 +43,11 @@ class TransformersDepth:
     """A depth estimator loaded with ``transformers``.
 
     Args:
-        id_or_path: repository on the hub, or a folder with ``config.json`` and weights.
-        preprocessing: ``model``: as the checkpoint's own image processor does; ``released``: 480 x 480 pixels, the
-            aspect ignored, bicubic, scaled to [-1, 1], as T2I-CompBench++ prepares images for MiDaS's DPT.
-        larger: what larger numbers of the model mean; ``auto``: ``far`` for models of distances in metres (GLPN,
-            ZoeDepth, metric Depth Anything), ``near`` for others.
+        id_or_path: model id on the Hugging Face Hub, or a folder with ``config.json`` and weights.
+        preprocessing: image preprocessing. ``model``: the checkpoint's own. ``released``: 480 x 480 pixels, aspect
+            ratio ignored, bicubic, scaled to [-1, 1], as T2I-CompBench++ does for MiDaS's DPT.
+        larger: meaning of larger model outputs. ``auto``: ``far`` for models of metric distances (GLPN, ZoeDepth,
+            metric Depth Anything), else ``near``.
         hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, no depth estimator, or incomplete weights.

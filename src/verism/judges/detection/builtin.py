@@ -180,11 +180,12 @@ class BuiltinDetector:
     held-out images. ``card`` says how it was trained and how well it does, as written into the file.
 
     Args:
-        path: an ONNX file written by ``verism train detector``; ``None``: the one that comes with the package.
-        threads: of onnxruntime within one batch; ``None`` leaves the choice to onnxruntime (one per core).
-        min_score: boxes less sure are not reported.
-        batch_size: images per call of the network. Results do not depend on it.
-        aliases: class of the suite by the detector's name, see ``names.map_labels``.
+        path: ONNX file written by ``verism train detector``; None: the packaged one.
+        threads: CPU threads of onnxruntime; None: one per core.
+        min_score: lowest confidence of a reported box, in [0, 1].
+        batch_size: images per batch. Results do not depend on it.
+        aliases: maps a class name of the detector to a class of the suite: ``alias.bike=bicycle``. Common synonyms are
+            known.
 
     Raises:
         UsageError: there is no such file, or it is no detector of ours.

@@ -195,16 +195,15 @@ class OriginalDetr:
 
     Args:
         path: ``.pth`` or ``.safetensors`` file.
-        classes: ``coco91`` (class id = COCO's category id), ``paintskills-v1`` (21 classes), or the names in the order
-            of the head, ``N/A`` for an unused one. "No object" is not among them.
-        dilation: stage 4 is dilated ("DC5"). It cannot be read from the weights: ``None`` means yes if the file's name
-            contains ``dc5``.
-        preprocessing: ``released``: exactly 800 x 800, aspect ignored, as the PaintSkills evaluation does. ``model``:
-            the shorter side at 800 pixels, the longer at most 1333, as DETR itself does.
-        colors: names of the colour head's outputs, without "none"; PaintSkills' six unless told. Ignored without the
-            head.
-        min_score: boxes whose best class is less probable are left out. 0 keeps all, which the released rules need.
-        aliases: class of the suite by the detector's name for it, where names differ (see ``map_labels``).
+        classes: class names: ``coco91`` (class id = COCO's category id), ``paintskills-v1`` (21 classes), or a list in
+            the order of the head, with ``N/A`` for unused ones and without "no object".
+        dilation: dilated stage 4 ("DC5"), which the weights do not show; None: yes if the file name contains ``dc5``.
+        preprocessing: image preprocessing. ``released``: exactly 800 x 800 pixels, aspect ratio ignored, as in the
+            PaintSkills evaluation. ``model``: shorter side 800 pixels, longer side at most 1333, as in DETR.
+        colors: outputs of the colour head, without "none"; ignored without such a head. Default: PaintSkills' six.
+        min_score: lowest confidence of a kept box, in [0, 1]; the released rules need 0, which keeps all.
+        aliases: maps a class name of the detector to a class of the suite: ``alias.bike=bicycle``. Common synonyms are
+            known.
         execution: how the network is run.
     Raises:
         UsageError: weights do not fit the network, or the head has another number of classes or colours than named.

@@ -46,11 +46,12 @@ class OpenVocabularyDetector:
     """A detector that finds classes by their names, loaded with ``transformers``.
 
     Args:
-        id_or_path: repository on the hub, or a folder with model, tokenizer and ``preprocessor_config.json``.
-        template: what is asked for a class, with ``{}`` for its name. By default ``a photo of a {}`` for OWL models and
-            ``{}`` for Grounding DINO, as each was trained.
-        phrases: the name to ask for by suite class, where the class is ambiguous: ``{"train": "railway train"}``.
-        min_score: boxes whose best class scores lower are left out.
+        id_or_path: model id on the Hugging Face Hub, or a folder with model, tokenizer and
+            ``preprocessor_config.json``.
+        template: query for a class, with ``{}`` for its name. Default, as trained: ``a photo of a {}`` for OWL models,
+            ``{}`` for Grounding DINO.
+        phrases: name to query for an ambiguous class of the suite: ``phrase.train=railway train``.
+        min_score: lowest confidence of a kept box, in [0, 1].
         hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, a model of another kind, or a template without ``{}``.

@@ -35,10 +35,10 @@ class DetectionResults:
     """The boxes of a file, as if its detector looked at the images now. Images that the file does not name have none.
 
     Args:
-        path: CSV, JSON lines or a JSON list with ``image_id`` (an image's id, the name of its file, or its number),
-            ``label``, ``score`` in [0, 1], and ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the image. A row with an
-            image alone says that nothing was found in it.
-        aliases: class of the suite by the file's label, where names differ.
+        path: CSV, JSON Lines or JSON list with ``image_id`` (an image's id, file name or number), ``label``, ``score``
+            in [0, 1], and ``x0``, ``y0``, ``x1``, ``y1`` in pixels. A row with ``image_id`` alone means that nothing
+            was found.
+        aliases: maps a label in the file to a class of the suite: ``alias.bike=bicycle``.
     Raises:
         UsageError: no such file, nothing in it, or a row that does not fit.
     """

@@ -81,7 +81,7 @@ class SecondLook:
 
     Args:
         content: its ONNX file.
-        threads: of onnxruntime; None leaves the choice to it.
+        threads: CPU threads of onnxruntime; None: onnxruntime decides.
         batch_size: crops per call of the network. Results do not depend on it.
     """
 

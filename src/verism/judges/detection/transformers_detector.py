@@ -50,11 +50,13 @@ class TransformersDetector:
     """A detector with a fixed set of classes, loaded with ``transformers``.
 
     Args:
-        id_or_path: repository on the hub, or a folder with ``config.json``, weights and ``preprocessor_config.json``.
-        preprocessing: ``model``: as the checkpoint's own image processor does. ``released``: as the authors'
-            PaintSkills evaluation does (exactly 800 x 800, aspect ignored).
-        min_score: boxes whose best class is less probable are left out. 0 keeps all, which the released rules need.
-        aliases: class of the suite by the detector's name for it, where names differ (see ``map_labels``).
+        id_or_path: model id on the Hugging Face Hub, or a folder with ``config.json``, weights and
+            ``preprocessor_config.json``.
+        preprocessing: image preprocessing. ``model``: the checkpoint's own. ``released``: that of the released
+            PaintSkills evaluation (exactly 800 x 800 pixels, aspect ratio ignored).
+        min_score: lowest confidence of a kept box, in [0, 1]; the released rules need 0, which keeps all.
+        aliases: maps a class name of the detector to a class of the suite: ``alias.bike=bicycle``. Common synonyms are
+            known.
         hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, no detector, incomplete weights, or preprocessing that needs ``torchvision``.

@@ -40,10 +40,10 @@ class BuiltinEmbedder:
         name: as every row has it.
 
     Args:
-        folder: a folder written by ``verism train embedder``; None: the files that come with the package.
-        threads: of onnxruntime within one batch; None leaves the choice to onnxruntime (one per core).
-        batch_size: images per call of the network. Vectors do not depend on it.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        folder: folder written by ``verism train embedder``; None: the packaged files.
+        threads: CPU threads of onnxruntime; None: one per core.
+        batch_size: images per batch. Vectors do not depend on it.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
 
     Raises:
         UsageError: there are no such files, or they are none of ours.

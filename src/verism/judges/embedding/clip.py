@@ -71,14 +71,14 @@ class ClipJudge:
     content), preprocessing and, unless float32, precision. Batch size and device are not in it.
 
     Args:
-        id_or_path: a name of ``PRESETS``, a repository on the hub, or a folder with ``config.json``, weights,
-            tokenizer and preprocessing settings.
-        preprocessing: ``model``: as the checkpoint's own processor does; most resize the shorter side and cut the
-            longer one, so that the edges of images that are not square are never seen. ``squash``: the whole
-            image, brought to the model's square with its aspect ignored.
+        id_or_path: ``ViT-B/32``, ``ViT-L/14``, ``ViT-L/14-DataComp.XL``, a model id on the Hugging Face Hub, or a
+            folder with ``config.json``, weights, tokenizer and preprocessing settings.
+        preprocessing: image preprocessing. ``model``: the checkpoint's own; most crop the longer side, so the edges of
+            images that are not square are never seen. ``squash``: the whole image, resized to the model's square,
+            aspect ratio ignored.
         hub: which edition of the model, and how it is run.
-        cache: folder where vectors are kept between runs. Within a run equal images and texts are computed once in
-            any case.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only. Within a run, equal images
+            and texts are always computed once.
     Raises:
         UsageError: no such model, one without vectors of both images and texts, incomplete weights, a tokenizer that
             needs a library that is not installed, or preprocessing the model cannot have.

@@ -113,7 +113,7 @@ class ImageTower(_Tower):
 
     Args:
         folder: see ``tower_file``.
-        threads: of onnxruntime within one batch; None leaves the choice to onnxruntime (one per core).
+        threads: CPU threads of onnxruntime; None: one per core.
         batch_size: images per call of the network; results do not depend on it.
 
     Raises:

@@ -41,10 +41,10 @@ class BuiltinFeatures(FeatureJudge):
     An image is cut to its centre square and brought to the detector's input size (Pillow, bilinear).
 
     Args:
-        path: an ONNX file written by ``verism train detector``; None: the one that comes with the package.
-        threads: of onnxruntime within one batch; None leaves the choice to onnxruntime (one per core).
-        batch_size: images per call of the network. Vectors do not depend on it.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        path: ONNX file written by ``verism train detector``; None: the packaged one.
+        threads: CPU threads of onnxruntime; None: one per core.
+        batch_size: images per batch. Vectors do not depend on it.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
     Raises:
         UsageError: there is no such file, or it is no detector of ours.
     """

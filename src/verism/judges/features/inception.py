@@ -82,8 +82,8 @@ class Weights:
     """Which file of weights is meant.
 
     Attributes:
-        revision: branch, tag or commit, for a file of the hub.
-        sha256: digits that the file's SHA-256 must begin with, at least eight.
+        revision: branch, tag or commit of a file on the Hugging Face Hub.
+        sha256: expected SHA-256 of the file, or its first digits, at least eight.
     """
 
     revision: str | None = None
@@ -102,14 +102,16 @@ def inception_features(
     """Features of torchvision's ImageNet Inception-v3, ``transform_input`` off.
 
     Args:
-        path: weights in the layout of ``inception_v3_google-0cc3c7bd.pth``, ``.pth`` or ``.safetensors``; or
+        path: weights in the layout of ``inception_v3_google-0cc3c7bd.pth``: a ``.pth`` or ``.safetensors`` file, or
             ``hf://OWNER/REPOSITORY/FILE``.
-        preprocessing: how an image becomes the network's input; see ``preparing.IMAGENET``.
-        layer: ``pool``: 2048 spatial means. ``logits``: the 1000 numbers of the last layer. ``logits_unbiased``: these
-            without its bias.
+        preprocessing: image preprocessing, to 299 x 299 pixels. ``digin``: centre square, Pillow bilinear.
+            ``dalleval``: no crop, Pillow bilinear, with the network's input transform. ``torchvision``: shorter side to
+            342, centre crop, as the weights were evaluated.
+        layer: layer of the features. ``pool``: 2048 spatial means. ``logits``: the 1000 class logits.
+            ``logits_unbiased``: the logits without the layer's bias.
         weights: which file is meant.
         execution: how the network is run. ``dtype`` is that of the convolutions; what follows is always float32.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
     Raises:
         UsageError, MissingExtra: as ``InceptionFeatures``.
     """
@@ -130,14 +132,16 @@ def fid_features(
     """Features of the network of the FID (2015), as ported to PyTorch.
 
     Args:
-        path: weights in the layout of ``pt_inception-2015-12-05-6726825d.pth``, ``.pth`` or ``.safetensors``; or
+        path: weights in the layout of ``pt_inception-2015-12-05-6726825d.pth``: a ``.pth`` or ``.safetensors`` file, or
             ``hf://OWNER/REPOSITORY/FILE``.
-        preprocessing: how an image becomes the network's input; see ``preparing.FID``.
-        layer: ``pool``: 2048 spatial means. ``logits``: the 1008 numbers of the last layer. ``logits_unbiased``: these
-            without its bias, as the Inception score was published with.
+        preprocessing: image preprocessing, to 299 x 299 pixels. ``fid``: TensorFlow 1's bilinear without crop or
+            smoothing. ``fid-256``: first to 256 x 256, Pillow bicubic. ``pytorch-fid``: PyTorch's bilinear. ``clean``:
+            Pillow bicubic, smoothed (clean-fid). ``crop``: centre square, Pillow bilinear.
+        layer: layer of the features. ``pool``: 2048 spatial means. ``logits``: the 1008 class logits.
+            ``logits_unbiased``: the logits without the layer's bias, as in the published Inception score.
         weights: which file is meant.
         execution: how the network is run. ``dtype`` is that of the convolutions; what follows is always float32.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
     Raises:
         UsageError, MissingExtra: as ``InceptionFeatures``.
     """
@@ -156,7 +160,7 @@ class InceptionFeatures(FeatureJudge):
         layer: one of ``LAYERS``.
         weights: which file is meant.
         execution: how the network is run.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
     Raises:
         UsageError: no such file, other content than expected, weights that do not fit, an unknown option.
         MissingExtra: PyTorch is not installed.

@@ -39,11 +39,11 @@ class TorchScriptFeatures(FeatureJudge):
     images' own size, and answers with shape (N, D).
 
     Args:
-        path: the TorchScript file, usually ``.pt``.
-        sha256: of the whole file, 64 hexadecimal digits.
-        device: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        batch_size: images at once; halved when the GPU's memory runs out.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        path: TorchScript file, usually ``.pt``.
+        sha256: expected SHA-256 of the file, 64 hexadecimal digits.
+        device: PyTorch device: ``cuda``, ``cuda:1``, ``cpu`` ... Default: the GPU if there is one.
+        batch_size: images per batch; halved when GPU memory runs out.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
     Raises:
         UsageError: no such file, its SHA-256 is not given or another one, or it is no such network.
         MissingExtra: PyTorch is not installed.

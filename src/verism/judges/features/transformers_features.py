@@ -61,13 +61,14 @@ def clip_features(
     """Features of a CLIP-like model.
 
     Args:
-        id_or_path: repository on the hub, a folder with ``config.json``, weights and preprocessing settings, or a name
-            such as ``ViT-B/32``.
-        layer: ``projection``: the vector in the space shared with texts. ``pooled``: the one before the projection.
-        preprocessing: ``model``: as the checkpoint's own processor does; most cut the longer side. ``squash``: the
-            whole image, brought to the model's square with its aspect ignored.
+        id_or_path: model id on the Hugging Face Hub, a folder with ``config.json``, weights and preprocessing settings,
+            or a name such as ``ViT-B/32``.
+        layer: layer of the features. ``projection``: the embedding shared with texts. ``pooled``: the vector before the
+            projection.
+        preprocessing: image preprocessing. ``model``: the checkpoint's own; most crop the longer side. ``squash``: the
+            whole image, resized to the model's square, aspect ratio ignored.
         hub: which edition of the model, and how it is run.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
     Raises:
         UsageError, MissingExtra: as ``TransformersFeatures``.
     """
@@ -86,13 +87,14 @@ def dinov2_features(
     """Features of a DINOv2.
 
     Args:
-        id_or_path: repository such as ``facebook/dinov2-large``, or a folder with ``config.json``, weights and
-            preprocessing settings.
-        layer: ``cls``: the class token after the last normalisation. ``patches``: the mean of the patches' tokens.
-        preprocessing: ``model``: as the checkpoint's own processor does; most cut the longer side. ``squash``: the
-            whole image, brought to the model's square with its aspect ignored.
+        id_or_path: model id on the Hugging Face Hub, such as ``facebook/dinov2-large``, or a folder with
+            ``config.json``, weights and preprocessing settings.
+        layer: layer of the features. ``cls``: the class token after the last normalisation. ``patches``: the mean of
+            the patch tokens.
+        preprocessing: image preprocessing. ``model``: the checkpoint's own; most crop the longer side. ``squash``: the
+            whole image, resized to the model's square, aspect ratio ignored.
         hub: which edition of the model, and how it is run.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
     Raises:
         UsageError, MissingExtra: as ``TransformersFeatures``.
     """
@@ -108,7 +110,7 @@ class TransformersFeatures(FeatureJudge):
         layer: what is taken as features.
         preprocessing: how an image becomes the network's input.
         hub: which edition of the model, and how it is run.
-        cache: folder where vectors are kept between runs; None: while the judge lives.
+        cache: folder that keeps vectors between runs; None: vectors are kept in memory only.
     Raises:
         UsageError: no such model, one of another kind, incomplete weights, or an unknown option.
         MissingExtra: ``torch`` or ``transformers`` is not installed.

@@ -26,8 +26,8 @@ class OpenAIOcr:
     """Reads the text of images by asking a service with OpenAI's chat interface.
 
     Args:
-        model: id as the service knows it, e.g. ``gpt-4o-mini``.
-        prompt: how it is asked; by default as the suite says, or else with our own words.
+        model: name of the model at the service, such as ``gpt-4o-mini``.
+        prompt: instruction to the model. Default: the suite's, else verism's.
         max_tokens: longest reply, in tokens.
         vision: how images are shown and replies asked for; by default without probabilities.
         service: where the service is and how much it is asked.

@@ -35,10 +35,10 @@ class RapidOcr:
     package brings it is refused.
 
     Args:
-        min_score: lines of less confidence are left out, in [0, 1].
-        order: ``top``: lines from top to bottom, those of one row from left to right; ``engine``: as the engine
-            gives them.
-        threads: threads of the processor; None: the library decides.
+        min_score: lowest confidence of a kept line, in [0, 1].
+        order: order of the lines. ``top``: from top to bottom, and from left to right within a row. ``engine``: as the
+            engine returns them.
+        threads: CPU threads; None: the library decides.
 
     Raises:
         UsageError: a value out of range, or a package without its networks.

@@ -30,9 +30,9 @@ class OcrResults:
     """The texts of a file, as if its engine looked at the images now.
 
     Args:
-        path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``) and ``text``: a text with line ends, or
-            a list of lines. An empty text says that there is none in the image; null, or in CSV a row left out, is
-            no answer.
+        path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``) and ``text``: text with line breaks, or
+            a list of lines. An empty text means that the image has none; null, or a missing row in CSV, means no
+            answer.
 
     Raises:
         UsageError: no such file, another format, an entry without image or text, or an image named twice.

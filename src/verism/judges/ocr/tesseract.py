@@ -47,17 +47,16 @@ class Tesseract:
     """Reads images with the program ``tesseract``: every word with its box and confidence.
 
     Args:
-        program: name of the program, or its path.
-        lang: languages as Tesseract names them, ``eng`` or ``eng+deu``; ``auto``: that of each prompt's text.
-        psm: page segmentation mode, 1 or 3 to 13: 6 takes the image for one block of lines, 11 looks for text
-            anywhere, 3 for a page, 7 for one line.
-        threshold: how dark is told from light, as Tesseract 5 has it: ``otsu`` (one level for the image), ``adaptive``
-            (by tiles) or ``sauvola`` (around each pixel, for texts on surfaces of several colours).
-        min_side: images whose shorter side is smaller are enlarged by a whole factor, pixels; 0: never. Tesseract
-            wants letters of 20 pixels and more.
-        min_score: words of less confidence are left out, in [0, 1]; without it, backgrounds are read as words.
-        timeout: longest time for an image, seconds.
-        threads: images at once; each takes one thread.
+        program: name or path of the program.
+        lang: Tesseract language codes: ``eng``, ``eng+deu``; ``auto``: the language of each prompt's text.
+        psm: page segmentation mode, 1 or 3 to 13. 6: one block of lines; 11: text anywhere; 3: a page; 7: one line.
+        threshold: Tesseract 5's method of binarisation: ``otsu`` (one threshold for the image), ``adaptive`` (by tiles)
+            or ``sauvola`` (around each pixel, for texts on surfaces of several colours).
+        min_side: shorter side in pixels below which images are enlarged by a whole factor; 0: never. Tesseract needs
+            letters of 20 pixels or more.
+        min_score: lowest confidence of a kept word, in [0, 1]. At 0, backgrounds are read as words.
+        timeout: longest time per image, in seconds.
+        threads: images to read in parallel, one CPU thread each.
 
     Raises:
         UsageError: no such program, a language that is not installed, or a value out of range.

@@ -35,12 +35,12 @@ class TransformersOcr:
     """Reads images with a model loaded by ``transformers``.
 
     Args:
-        id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
-        prompt: how a model that takes instructions is asked; by default as the suite says, or else with our own words.
-        lines: who finds the lines that the model then reads one by one: ``tesseract`` or ``rapidocr``; ``none``: it
-            reads the image as a whole. TrOCR reads single lines, and of a whole image it makes nothing.
-        beams: of the beam search.
-        max_new_tokens: longest reply, tokens.
+        id_or_path: model id on the Hugging Face Hub, or a folder with model, image processor and tokenizer.
+        prompt: instruction to the model, if it takes any. Default: the suite's, else verism's.
+        lines: engine that finds the lines for the model to read one by one: ``tesseract`` or ``rapidocr``; ``none``:
+            the model reads the whole image. TrOCR reads single lines only.
+        beams: beams of the beam search; 1: greedy decoding.
+        max_new_tokens: longest reply, in tokens.
         hub: which edition of the model, and how it is run.
 
     Raises:

@@ -61,9 +61,10 @@ def hpsv2(path: Path, *, antialias: bool = False, tokenizer: str = "", hub: HubO
     """HPS v2.0, about 0.25 to 0.28 as a cosine; never to be compared with v2.1.
 
     Args:
-        path: ``HPS_v2_compressed.pt``, or the same as ``.safetensors``.
-        antialias: whether images are smoothed when they are made smaller.
-        tokenizer: repository or folder of CLIP's tokenizer; empty: the weights' folder if it has one, else LAION's.
+        path: ``HPS_v2_compressed.pt``, or the same weights as ``.safetensors``.
+        antialias: smooth images when downscaling. The published scores were made without it.
+        tokenizer: CLIP's tokenizer: model id on the Hugging Face Hub, or a folder. Default: that beside the weights if
+            there is one, else LAION's.
         hub: how it is run.
     """
     return Hps("hpsv2", path, antialias=antialias, tokenizer=tokenizer, hub=hub)
@@ -73,9 +74,10 @@ def hpsv2_1(path: Path, *, antialias: bool = False, tokenizer: str = "", hub: Hu
     """HPS v2.1, about 0.14 to 0.33 as a cosine; never to be compared with v2.0.
 
     Args:
-        path: ``HPS_v2.1_compressed.pt``, or the same as ``.safetensors``.
-        antialias: whether images are smoothed when they are made smaller.
-        tokenizer: repository or folder of CLIP's tokenizer; empty: the weights' folder if it has one, else LAION's.
+        path: ``HPS_v2.1_compressed.pt``, or the same weights as ``.safetensors``.
+        antialias: smooth images when downscaling. The published scores were made without it.
+        tokenizer: CLIP's tokenizer: model id on the Hugging Face Hub, or a folder. Default: that beside the weights if
+            there is one, else LAION's.
         hub: how it is run.
     """
     return Hps("hpsv2.1", path, antialias=antialias, tokenizer=tokenizer, hub=hub)
@@ -92,8 +94,9 @@ class Hps(ModelScorer):
     Args:
         kind: ``hpsv2`` or ``hpsv2.1``: what the weights are; the files have the same form, so nothing else tells.
         path: file with open_clip's state dictionary, plain or under ``state_dict``.
-        antialias: whether images are smoothed when they are made smaller.
-        tokenizer: repository or folder of CLIP's tokenizer; empty: the weights' folder if it has one, else LAION's.
+        antialias: smooth images when downscaling. The published scores were made without it.
+        tokenizer: CLIP's tokenizer: model id on the Hugging Face Hub, or a folder. Default: that beside the weights if
+            there is one, else LAION's.
         hub: how it is run.
 
     Raises:

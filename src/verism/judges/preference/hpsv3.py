@@ -81,11 +81,13 @@ class Hpsv3(ModelScorer):
     off, by the order of an addition and a condition; here it never is.
 
     Args:
-        path: ``HPSv3.safetensors``: names of tensors as of transformers before 4.52, between, or now.
-        wording: your copy of ``data_collator_qwen.py``, see ``read_wording``.
-        base: repository or folder of Qwen2-VL, for its configuration, tokenizer and image processor; its weights are
-            not read.
-        pixels: of every image, at least 784; other than the published number for tests alone.
+        path: ``HPSv3.safetensors``, with tensor names of any version of transformers.
+        wording: your copy of the released ``hpsv3/dataset/data_collator_qwen.py``, which has the instruction HPSv3 was
+            trained with; or a text file with that instruction. Required.
+        base: Qwen2-VL, for its configuration, tokenizer and image processor: model id on the Hugging Face Hub, or a
+            folder. Its weights are not read.
+        pixels: pixels per image after resizing, at least 784. Other values than the default do not give published
+            scores.
         hub: how it is run, and which edition of ``base``. The released program computes with ``bfloat16``.
 
     Raises:

@@ -55,9 +55,9 @@ class ImageReward(ModelScorer):
     cut out, CLIP's mean and deviation. Prompts are cut to 35 tokens, as they are there.
 
     Args:
-        path: ``ImageReward.pt``, or the same as ``.safetensors``.
-        tokenizer: repository or folder of BERT's tokenizer; empty: the weights' folder if it has one, else
-            ``bert-base-uncased``.
+        path: ``ImageReward.pt``, or the same weights as ``.safetensors``.
+        tokenizer: BERT's tokenizer: model id on the Hugging Face Hub, or a folder. Default: that beside the weights if
+            there is one, else ``bert-base-uncased``.
         hub: how it is run.
 
     Raises:

@@ -39,9 +39,9 @@ class PickScore(ModelScorer):
     deviation, as the processor's settings say. The published scores were made in the same way.
 
     Args:
-        id_or_path: repository on the hub, or a folder with ``config.json`` and weights: a CLIP model.
-        processor: repository or folder with image processor and tokenizer; empty: those beside the weights of a folder
-            that has them, else those of the published scores, LAION's ViT-H-14.
+        id_or_path: CLIP model: model id on the Hugging Face Hub, or a folder with ``config.json`` and weights.
+        processor: image processor and tokenizer: model id on the Hugging Face Hub, or a folder. Default: those beside
+            the weights if there are any, else those of the published scores, LAION's ViT-H-14.
         hub: which edition of the model, and how it is run.
 
     Raises:

@@ -77,8 +77,9 @@ class PreferenceResults:
     """The scores of a file, as if its scorer looked at the images now.
 
     Args:
-        path: CSV, JSON Lines or JSON list, see ``read_scores``.
-        scorer: name and version of who gave the scores; by default what the file's column ``scorer`` says.
+        path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``, or the file name) and ``score``; an
+            empty score counts as none. A column ``scorer`` names the scorer.
+        scorer: name and version of the scorer. Default: the file's column ``scorer``.
 
     Attributes:
         scores: by the name that the file has for each image; None where it has no score.

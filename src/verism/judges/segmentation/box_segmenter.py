@@ -32,10 +32,11 @@ class BoxSegmenter:
     """A detector whose boxes are taken for objects.
 
     Args:
-        id_or_path: a detector of the hub or in a folder, with fixed classes or an open vocabulary; ``builtin`` for
-            ours, which has a colour head and knows few classes.
-        min_score: objects that are less confident are not kept.
-        aliases: class of the suite by the detector's name for it, where names differ.
+        id_or_path: detector, with fixed classes or open vocabulary: model id on the Hugging Face Hub, or a folder;
+            ``builtin``: verism's, which has a colour head and knows few classes.
+        min_score: lowest confidence of a kept object, in [0, 1].
+        aliases: maps a class name of the detector to a class of the suite: ``alias.bike=bicycle``. Common synonyms are
+            known.
         hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, or no detector.

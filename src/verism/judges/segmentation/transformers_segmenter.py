@@ -57,12 +57,13 @@ class TransformersSegmenter:
     """A segmenter with a fixed set of classes, loaded with ``transformers``.
 
     Args:
-        id_or_path: repository on the hub, or a folder with ``config.json`` and weights.
-        preprocessing: ``released``: to fit 1333 x 800, as GenEval's detector; ``model``: as the checkpoint's own image
-            processor does.
-        min_score: objects that are less confident are not kept. Rules can only raise their threshold above it.
-        pairs: (query, class) pairs of an image that are looked at, the most probable ones.
-        aliases: class of the suite by the segmenter's name for it, where names differ (see ``map_labels``).
+        id_or_path: model id on the Hugging Face Hub, or a folder with ``config.json`` and weights.
+        preprocessing: image preprocessing. ``released``: resized to fit 1333 x 800 pixels, as for GenEval's detector.
+            ``model``: the checkpoint's own.
+        min_score: lowest confidence of a kept object, in [0, 1]. Thresholds of rules cannot go below it.
+        pairs: number of (query, class) pairs per image to examine, the most probable first.
+        aliases: maps a class name of the segmenter to a class of the suite: ``alias.bike=bicycle``. Common synonyms are
+            known.
         hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, no segmenter, or incomplete weights.

@@ -30,8 +30,8 @@ class FanFaces:
     weights of both networks.
 
     Args:
-        device: ``cuda``, ``cpu`` ...; None: the GPU if there is one.
-        detector: of the package: ``sfd`` (its default, and the paper's), ``blazeface`` ...
+        device: PyTorch device: ``cuda``, ``cuda:1``, ``cpu`` ... Default: the GPU if there is one.
+        detector: face detector of the package: ``sfd`` (its default, and the paper's), ``blazeface`` ...
 
     Raises:
         MissingExtra: the package, or PyTorch, is not installed.

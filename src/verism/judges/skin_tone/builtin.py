@@ -53,10 +53,10 @@ class BuiltinFaces:
     how well it does.
 
     Args:
-        path: an ONNX file written by ``verism train faces``; None: the one that comes with the package.
-        min_score: score below which a face is not reported, in [0, 1]; None: the file's own, that with the fewest
-            errors (missed faces and false boxes) on held-out images.
-        threads: of onnxruntime; None leaves the choice to it.
+        path: ONNX file written by ``verism train faces``; None: the packaged one.
+        min_score: lowest confidence of a reported face, in [0, 1]. None: the file's own, which has the fewest errors
+            (missed faces and false boxes) on held-out images.
+        threads: CPU threads of onnxruntime; None: onnxruntime decides.
 
     Raises:
         UsageError: there is no such file, or it is none of ours.
@@ -139,7 +139,7 @@ class BuiltinTones:
 
     Args:
         path: an ONNX file written by ``verism train skin-tone``; None: the one that comes with the package.
-        threads: of onnxruntime; None leaves the choice to it.
+        threads: CPU threads of onnxruntime; None: onnxruntime decides.
 
     Raises:
         UsageError: there is no such file, or it is none of ours.

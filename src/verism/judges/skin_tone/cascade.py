@@ -47,12 +47,13 @@ class CascadeFaces:
     of windows that agree.
 
     Args:
-        passes: how to look at an image, see ``PASSES``.
-        profiles: look for profiles, too, which are reported as such and not measured.
-        min_neighbors: how many windows around a face have to agree, for the passes after the first half as many more:
-            higher loses faces, lower invents them.
-        scale_factor: from one size of window to the next.
-        max_side: larger images are reduced to this before they are searched.
+        passes: versions of the image to search: ``plain``, ``bright`` (grey values times three, for dark skin and
+            shadow), ``negative`` (inverted, for features lighter than dark skin).
+        profiles: also find faces in profile, which are reported as such and not measured.
+        min_neighbors: number of overlapping detections that make a face, at least 1; half as many more are required in
+            passes after the first. Higher values miss faces, lower ones invent them.
+        scale_factor: ratio of successive window sizes, above 1 and at most 2.
+        max_side: longer side in pixels, at least 64, to which larger images are reduced before the search.
 
     Raises:
         UsageError: an option outside its range.

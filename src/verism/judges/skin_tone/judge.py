@@ -74,16 +74,17 @@ class SkinSettings:
     """How the colour of a face is measured, whoever finds it.
 
     Attributes:
-        colour: ``pixels``: those of the region as they are. ``rule``: those of them that pass the colour rule of the
-            intermediate released code. ``trust``: the albedo that TRUST estimates. ``estimated``: the tone is what the
-            built-in estimator says, everything else as with ``pixels``. None: ``trust`` where its files are given,
-            ``estimated`` where the built-in finder finds the faces, else ``pixels``.
-        average: of the region's pixels, see ``colour.measure_skin``.
-        illumination: how the light is estimated and taken out; an albedo is free of light, so ``none`` with it.
+        colour: source of the skin colour. ``pixels``: the pixels of the region. ``rule``: those that pass the colour
+            rule of the intermediate released code. ``trust``: TRUST's albedo. ``estimated``: ``pixels``, with the tone
+            from the built-in estimator. None: ``trust`` if its files are set, ``estimated`` with the built-in face
+            finder, else ``pixels``.
+        average: average of the region's pixels, in linear light.
+        illumination: estimator of the light to correct for; ``none``: no correction. TRUST's albedo is free of light,
+            so use ``none`` with it.
         region: parts of the face to measure.
-        min_face: faces with a shorter side below are ``too_small``; pixels. None: 16 with ``estimated``, else 24.
-        max_yaw: faces turned further, and those a finder only knows as profiles, are ``profile``; degrees, up to 90.
-        min_pixels: pixels of skin that a colour needs. None: 7 with ``estimated``, else 16.
+        min_face: shorter side in pixels below which a face is ``too_small``. None: 16 with ``estimated``, else 24.
+        max_yaw: turn of the head, in degrees up to 90, beyond which a face counts as ``profile`` and is not measured.
+        min_pixels: lowest number of skin pixels for a colour. None: 7 with ``estimated``, else 16.
     """
 
     colour: Colour | None = None

@@ -32,8 +32,8 @@ def builtin(
     Args:
         finder: of faces.
         skin: how their colour is measured, and by ``colour`` how the tone is decided.
-        estimator: file of ``verism train skin-tone`` that estimates the tones; none: the one of the package.
-        trust: folder with TRUST's files, to measure the albedo it estimates; none: no albedo is estimated.
+        estimator: ONNX file written by ``verism train skin-tone``, which estimates the tones; None: the packaged one.
+        trust: folder of TRUST's files, to measure the albedo it estimates; None: no albedo.
         networks: how TRUST's networks are run.
     """
     if trust is not None or skin.colour not in (None, "estimated"):
@@ -56,7 +56,8 @@ def cascade(
     Args:
         finder: of faces.
         skin: how their colour is measured.
-        trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
+        trust: folder of TRUST's files, to measure the albedo it estimates; None: colours are measured in the image
+            itself.
         networks: how TRUST's networks are run.
     """
     return _judge(finder, skin, trust, networks)
@@ -74,7 +75,8 @@ def onnx(
     Args:
         finder: of faces.
         skin: how their colour is measured.
-        trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
+        trust: folder of TRUST's files, to measure the albedo it estimates; None: colours are measured in the image
+            itself.
         networks: how TRUST's networks are run.
     """
     return _judge(finder, skin, trust, networks)
@@ -92,7 +94,8 @@ def fan(
     Args:
         finder: of faces.
         skin: how their colour is measured.
-        trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
+        trust: folder of TRUST's files, to measure the albedo it estimates; None: colours are measured in the image
+            itself.
         networks: how TRUST's networks are run.
     """
     return _judge(finder, skin, trust, networks)
@@ -108,7 +111,8 @@ def image(
 
     Args:
         skin: how its colour is measured.
-        trust: folder with TRUST's files, to measure the albedo it estimates; none: the image itself is measured.
+        trust: folder of TRUST's files, to measure the albedo it estimates; None: colours are measured in the image
+            itself.
         networks: how TRUST's networks are run.
     """
     return _judge(WholeImage(), skin, trust, networks)

@@ -146,11 +146,11 @@ class OnnxFaces:
     ``layout`` is the layout of the network's outputs.
 
     Args:
-        path: the file, of one of the layouts the module describes.
-        min_score: confidence below which faces are not reported, in [0, 1]; None: the layout's own.
-        size: longer side of the input in pixels, a multiple of 32; only for networks that take any size (else None).
-        half: look at half the size, too.
-        threads: threads of onnxruntime; None leaves the choice to it.
+        path: ONNX file of YuNet, SCRFD or UltraFace.
+        min_score: lowest confidence of a reported face, in [0, 1]. None: that of the network's family.
+        size: longer side of the network's input in pixels, a multiple of 32; only for networks that accept any size.
+        half: also search the image at half its size, where large faces are found.
+        threads: CPU threads of onnxruntime; None: onnxruntime decides.
 
     Raises:
         UsageError: no such file, not a network, or of an unknown layout.

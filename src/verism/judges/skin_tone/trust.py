@@ -176,10 +176,10 @@ class TrustSettings:
     """How the networks of TRUST are run.
 
     Attributes:
-        device: where they compute: ``cuda``, ``cpu`` ...; the GPU if there is one.
-        dtype: of the convolutions. What follows them is always float32.
-        batch_size: faces at once; halved when the GPU's memory runs out. Results do not depend on it.
-        seed: of the scene patches of the released way.
+        device: PyTorch device of TRUST: ``cuda``, ``cpu`` ... Default: the GPU if there is one.
+        dtype: floating-point type of TRUST's convolutions; the rest is always float32.
+        batch_size: faces per batch; halved when GPU memory runs out. Results do not depend on it.
+        seed: seed of the scene patches under the released protocol.
     """
 
     device: Annotated[str | None, Spelling("trust_device")] = None

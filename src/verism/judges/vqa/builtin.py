@@ -51,12 +51,12 @@ class BuiltinVqa:
         card: how its network was trained and how well it does.
 
     Args:
-        folder: a folder written by ``verism train embedder``; None: the file that comes with the package.
-        least_right: a kind of question, or a garment, is answered if by the file's card at least this share of answers
-            was right on unseen renders, yes and no (or each number) weighed alike; 0 to 1. What the card does not
-            speak of is answered.
-        threads: of onnxruntime within one batch; None leaves the choice to onnxruntime (one per core).
-        batch_size: images per call of the network. Answers do not depend on it.
+        folder: folder written by ``verism train embedder``; None: the packaged file.
+        least_right: lowest share of right answers on unseen renders, by the file's card, for a kind of question or
+            garment to be answered, 0 to 1; yes and no (or each number) count equally. Kinds without a figure on the
+            card are answered.
+        threads: CPU threads of onnxruntime; None: one per core.
+        batch_size: images per batch. Answers do not depend on it.
 
     Raises:
         UsageError: there is no such file, or it is none of ours.

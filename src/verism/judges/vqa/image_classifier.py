@@ -34,9 +34,9 @@ class ImageClassifier:
     (softmax), and the largest of them, of one whose labels do not (``multi_label_classification``: a sigmoid each).
 
     Args:
-        id_or_path: repository on the hub, or a folder with ``config.json``, weights and the image processor.
-        yes: labels that mean yes, as the network's configuration names them, with ``|`` between several.
-        threshold: probability from which on the answer is yes, 0 to 1.
+        id_or_path: model id on the Hugging Face Hub, or a folder with ``config.json``, weights and image processor.
+        yes: labels that mean yes, as named in the model's configuration, separated by ``|``.
+        threshold: lowest probability that counts as yes, 0 to 1.
         hub: which edition of the model, and how it is run.
 
     Raises:

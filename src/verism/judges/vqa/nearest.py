@@ -86,9 +86,9 @@ class NearestChoice:
     The nearest choice is not put into ``value``: what a reply says stays apart from what it resembles.
 
     Args:
-        id_or_path: model that embeds sentences, with its tokenizer: repository on the hub, or a folder.
+        id_or_path: sentence embedding model with its tokenizer: model id on the Hugging Face Hub, or a folder.
         make_inner: makes a VQA model of a name.
-        vqa: name of the VQA model, as ``--vqa`` takes it; an ``&`` in it is written ``%26``.
+        vqa: VQA model, as for ``--vqa``; write ``%26`` for ``&``.
         hub: which edition of the model of sentences, and how it is run.
 
     Raises:

@@ -38,17 +38,18 @@ class OpenAIVqa:
     """Answers questions about images by asking a service with OpenAI's chat interface.
 
     Args:
-        model: id as the service knows it, e.g. ``gpt-4o-mini``.
-        ask: ``each``: one request per question. ``together``: one per image, answered as JSON with one of the answers
-            allowed, or "cannot tell", for every question; fewer tokens, but the questions see each other and there
-            are no probabilities.
-        prompt: how a question of yes or no is put, with ``{question}`` in it; by default with a request to answer yes
-            or no, unless the question has the words "yes or no" itself.
-        choice_prompt: how a question with choices is put, with ``{question}`` and, if the model shall see them,
-            ``{choices}``. By default ``prompt`` if that is given, or else with a request to answer one of the choices.
-        choose: ``auto``, ``reply`` or ``likelihood``, as in ``TransformersVqa``; likelihoods are read from the
-            probabilities of tokens, if the service tells them.
-        max_tokens: longest reply, of each question if they are asked together.
+        model: name of the model at the service, such as ``gpt-4o-mini``.
+        ask: requests per image. ``each``: one per question. ``together``: one for all questions, answered as JSON with
+            an allowed answer or "cannot tell"; fewer tokens, but the questions influence each other and there are no
+            probabilities.
+        prompt: wording of a yes-no question, with ``{question}`` in it. Default: with a request to answer yes or no,
+            unless the question contains "yes or no".
+        choice_prompt: wording of a multiple-choice question, with ``{question}`` and, if the model is to see them,
+            ``{choices}``. Default: ``prompt`` if set, else a request to reply with one of the choices.
+        choose: how the reply becomes an answer. ``reply``: the free reply, if it answers the question. ``likelihood``:
+            the most probable choice, by the token probabilities of the service. ``auto``: ``likelihood`` if the suite
+            uses probabilities, else ``reply``.
+        max_tokens: longest reply to a question, in tokens.
         vision: how images are shown and replies asked for; by default with the probabilities of 20 tokens, and
             with none if questions are asked together.
         service: where the service is and how much it is asked.

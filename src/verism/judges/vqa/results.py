@@ -30,8 +30,8 @@ class AnswerResults:
 
     Args:
         path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``, or ``item_id``), ``question``,
-            ``answer`` and, if known, ``probability`` (of yes, or of the answer, in [0, 1]). Questions are written as
-            the suite asks them; case and spaces do not matter. An empty answer is none.
+            ``answer`` and, if known, ``probability`` (of yes, or of the answer, in [0, 1]). Questions must be worded as
+            by the suite; case and spaces do not matter. An empty answer counts as none.
     Raises:
         UsageError: no such file, another format, an entry without image or question, an answer that is no text, a
             probability outside [0, 1], or a question answered twice for an image.

@@ -40,23 +40,23 @@ class TransformersVqa:
     """Answers questions about images with a model loaded by ``transformers``.
 
     Args:
-        id_or_path: repository on the hub, or a folder with model, image processor and tokenizer.
-        prompt: how a question of yes or no is put, with ``{question}`` in it. By default as the family was trained:
-            ``Question: {question} Answer:`` for BLIP-2, ``Question: {question} Short answer:`` for InstructBLIP, the
-            bare question for BLIP and GIT, and with a request to answer yes or no for chat models, unless the question
-            has the words "yes or no" itself.
-        choice_prompt: how a question with choices is put, with ``{question}`` and, if the model shall see them,
-            ``{choices}`` in it (listed with commas). By default ``prompt`` if that is given, or else as above, with the
-            choices for chat models only.
-        choose: how the value of an answer is found. ``auto``: as ``likelihood`` where the need is weighed, or else as
-            ``reply``. ``reply``: the model's free reply, if it is an answer to the question. ``likelihood``: the choice
-            that it would most probably reply; to a question of yes or no of a weighed need, the more probable word.
-        beams: of the search for the reply; 1, the default, takes the most probable token each time.
-        max_new_tokens: length of a reply in tokens; 10 by default.
-        settings: ``released``: prompt and generation as DALL-Eval's released code has them: the prompt
-            ``Question: {question} Answer:`` for every question, 5 beams, at most 30 new tokens, at least 1, penalties
-            of length and repetition 1, nothing sampled. ``original-blip``: BLIP as its original code runs it, which
-            T2I-CompBench does: images squashed to 480 x 480 pixels, the bare question behind the token ``[ENC]``.
+        id_or_path: model id on the Hugging Face Hub, or a folder with model, image processor and tokenizer.
+        prompt: wording of a yes-no question, with ``{question}`` in it. Default, as the model was trained: ``Question:
+            {question} Answer:`` for BLIP-2, ``Question: {question} Short answer:`` for InstructBLIP, the bare question
+            for BLIP and GIT; for chat models with a request to answer yes or no, unless the question contains "yes or
+            no".
+        choice_prompt: wording of a multiple-choice question, with ``{question}`` and, if the model is to see them,
+            ``{choices}`` (comma-separated). Default: ``prompt`` if set, else the same defaults, with the choices for
+            chat models only.
+        choose: how the reply becomes an answer. ``reply``: the model's free reply, if it answers the question.
+            ``likelihood``: the choice that the model gives the highest probability. ``auto``: ``likelihood`` if the
+            suite uses probabilities, else ``reply``.
+        beams: beams of the beam search for the reply. Default: 1, greedy decoding.
+        max_new_tokens: longest reply, in tokens. Default: 10.
+        settings: published settings. ``released``: those of DALL-Eval's code, the prompt ``Question: {question}
+            Answer:`` for every question, 5 beams, 1 to 30 new tokens, no sampling. ``original-blip``: those of BLIP's
+            original code, which T2I-CompBench uses: images resized to 480 x 480 pixels, the bare question after the
+            token ``[ENC]``.
         hub: which edition of the model, and how it is run.
     Raises:
         UsageError: no such model, one that reads no questions, incomplete weights, or a prompt without ``{question}``.

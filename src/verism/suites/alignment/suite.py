@@ -95,7 +95,7 @@ class Alignment(Suite):
         Option("prompts", Path, help="Prompt list (.txt, .csv, .jsonl), instead of the annotations' captions."),
         Option("questions", Path, help="Questions in the format of TIFA or DSG; alone, they also give the prompts."),
         Option("split", str, help="Split of Karpathy's annotations.", default="test"),
-        Option("caption", str, choices=("first", "random"), help="Which caption of an image is the prompt."),
+        Option("caption", str, choices=("first", "random"), help="Caption of an image to use as its prompt."),
         Option("vqascore", bool, help="Ask VQAScore's question about every image.", default="true"),
         replace(LIMIT, help="Number of prompts, sampled at random by --seed."),
         SEED,

@@ -185,7 +185,7 @@ class CompBench(Suite):
             flag="--category",
             help="Use only this category; repeatable.",
         ),
-        Option("split", str, choices=SPLITS, help="Prompts of this split; results are on val.", default="val"),
+        Option("split", str, choices=SPLITS, help="Split of the prompts; published results use val.", default="val"),
         Option("own", bool, help="Accept files with other prompts than the released ones.", default="false"),
         Option(
             "phrases",
@@ -232,7 +232,11 @@ class CompBench(Suite):
             help="2D scores below it count as 0 under released.",
         ),
         Rule(
-            "np_num", int, 8, low=1, help="Most noun phrases that released and paper ask about; 2 until December 2023."
+            "np_num",
+            int,
+            8,
+            low=1,
+            help="Highest number of noun phrases per prompt under released and paper; 2 in code before December 2023.",
         ),
         Rule("phrase_filter", bool, True, help="Drop top, the side, the left and the right from the noun phrases."),
         Rule(
@@ -240,7 +244,7 @@ class CompBench(Suite):
             str,
             "2025",
             choices=("2025", "2024"),
-            help="Code that reads numbers; 2024 reads fish, deer, sheep, shrimp and goldfish as one.",
+            help="Released code for reading numbers; in 2024, fish, deer, sheep, shrimp and goldfish mean one.",
         ),
         Rule(
             "depth_indexing",
@@ -248,7 +252,7 @@ class CompBench(Suite):
             "swapped",
             choices=("swapped", "right"),
             protocol="released",
-            help="How released cuts depth maps: with rows and columns swapped, as its code, or rightly.",
+            help="Indexing of depth maps under released: swapped (rows and columns, as in its code) or right.",
         ),
         Rule(
             "depth_by",

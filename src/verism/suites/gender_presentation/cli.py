@@ -28,9 +28,11 @@ _labels = click.option(
     "label_files",
     multiple=True,
     type=PathType(),
-    help="Labels of people: a table, votes, or an array; once for all runs or once per run.  [default: the run's own]",
+    help="Human labels: a table, votes or an array; once for all runs, or once per run.  [default: the run's own]",
 )
-_protocol = click.option("--protocol", type=ProtocolChoice(PROTOCOLS), default="revised", show_default=True)
+_protocol = click.option(
+    "--protocol", type=ProtocolChoice(PROTOCOLS), default="revised", show_default=True, help="Protocol of the scores."
+)
 _group_size = click.option(
     "--group-size", type=click.IntRange(2), default=80, show_default=True, help="Images per artificial group."
 )
@@ -218,7 +220,10 @@ def _pairs(study: Study) -> list[tuple[str, str]]:
 @click.option("--captions", type=PathType(), help="File of negative sentences, one per line; needs --clip.")
 @click.option("--contexts", type=PathType(), help="File of other contexts, one per line; needs --clip.")
 @click.option(
-    "--reference-text", "references", multiple=True, help="Another reference text of CC; repeatable; needs --clip."
+    "--reference-text",
+    "references",
+    multiple=True,
+    help="Another reference text of the estimator CC; repeatable; needs --clip.",
 )
 @click.option("--clip", help="Model the run was judged with, to embed new texts.")
 @click.option("--device", help="Device of --clip: cpu, cuda, cuda:1 ...")

@@ -189,7 +189,7 @@ class GenderPresentation(Suite):
         N_IMAGES,
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("reference", str, help="Reference text of CC."),
+        Rule("reference", str, help="Reference text of the estimator CC, in place of the study's."),
         Rule("estimators", str, ESTIMATORS, many=True, choices=ESTIMATORS, metrics=(), help="Estimators to compute."),
         Rule(
             "labels",

@@ -152,7 +152,14 @@ class GenEval(Suite):
             high=1,
             help="Confidence above which an object counts under released and paper.",
         ),
-        Rule("counting_threshold", float, 0.9, low=0, high=1, help="The same for the task counting."),
+        Rule(
+            "counting_threshold",
+            float,
+            0.9,
+            low=0,
+            high=1,
+            help="Confidence above which an object counts in the task counting, under released and paper.",
+        ),
         Rule(
             "object_threshold_revised",
             float,
@@ -171,7 +178,7 @@ class GenEval(Suite):
             high=1,
             protocol="revised",
             calibrated_by="segmenter",
-            help="The same for the task counting.",
+            help="Confidence above which an object counts in the task counting, under revised.",
         ),
         Rule("max_objects", int, 16, low=1, help="Maximum number of objects per class, by confidence."),
         Rule(

@@ -158,7 +158,9 @@ class Geography(Suite):
         replace(N_IMAGES, help="Not available here; --per-cell sets the number of images per prompt.", default=""),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("k", int, 3, low=1, metrics=OF_FEATURES, help="Number of the neighbour that defines a radius."),
+        Rule(
+            "k", int, 3, low=1, metrics=OF_FEATURES, help="Nearest neighbour, the k-th, whose distance is the radius."
+        ),
         Rule(
             "per_cell",
             int,
@@ -168,7 +170,14 @@ class Geography(Suite):
             metrics=OF_FEATURES,
             help="Images sampled per cell; null: the size of the smallest cell.",
         ),
-        Rule("dedup", str, "protocol", choices=DEDUP, metrics=OF_FEATURES, help="How duplicates are handled."),
+        Rule(
+            "dedup",
+            str,
+            "protocol",
+            choices=DEDUP,
+            metrics=OF_FEATURES,
+            help="Duplicate images: none are dropped, all but one, or all; protocol: as each protocol does.",
+        ),
         Rule(
             "group_by",
             str,

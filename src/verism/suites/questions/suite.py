@@ -98,13 +98,13 @@ def question_options(
             Option("grid", bool, help="Read each file as a grid of 2 x 2 images of its prompt.", default="false")
         )
     if named_by_model:
-        options.append(Option("image_model", str, help="MODEL of images that are named ID_MODEL, as released."))
+        options.append(Option("image_model", str, help="Model name in file names ID_MODEL, as released."))
     return (
         *options,
         Option(
             "suffix",
             str,
-            help=f"Text behind each question; {NO_SUFFIX}: the bare question; {JUDGES_OWN}: as the judge words it.",
+            help=f"Text after each question; {NO_SUFFIX}: the bare question; {JUDGES_OWN}: the judge's own wording.",
             default=suffix,
         ),
         replace(LIMIT, help="Number of prompts, sampled by seed."),

@@ -60,13 +60,13 @@ YES_NO_SPELLINGS: Mapping[str, tuple[str, ...]] = {
 DEPENDENCE: Mapping[str, Dependence] = {"none": "none", "plain": "parents", "cascading": "cascade"}
 
 TESTS: Mapping[str, str] = {
-    "read": "the reply read strictly: a clear yes, no or choice; anything else is no answer",
+    "read": "a clear yes, no or choice; anything else is no answer",
     "yes": "right only if the reply equals `yes`; anything else is wrong",
     "Yes": "right only if the reply equals `Yes`; anything else is wrong",
-    "plain_yes": "right if the reply is yes once case and punctuation are taken away; anything else is wrong",
+    "plain_yes": "right if the reply is yes, ignoring case and punctuation; anything else is wrong",
     "probability": "the probability of the right answer",
-    "probability_share": "P(yes) / (P(yes) + P(no)), in any spelling; no answer where the judge gives no tokens",
-    "spelled_probability": "the probability of the one spelling that the benchmark names, alone",
+    "probability_share": "P(yes) / (P(yes) + P(no)), in any spelling; no answer if the judge returns no tokens",
+    "spelled_probability": "the probability of the benchmark's one spelling of yes",
     "root_probability": "the square root of that probability, as CLIP-FlanT5's released code returns it",
     "choice": "right if the reply equals the right choice; a reply that is no choice is no answer",
     "nearest": "the reply itself if it is a choice, else the choice whose sentence embedding is nearest",
@@ -76,15 +76,15 @@ TESTS: Mapping[str, str] = {
     "zero_one": "right if the last 0 or 1 of the reply is 1; a reply without one is no answer",
 }
 HELP: Mapping[str, str] = {
-    "answer_test": "How an answer is tested",
-    "dependency": "Whether a question counts where one it depends on failed: none; plain: judged by its parents' own "
-    "answers; cascading: zeros are inherited.",
-    "average_over": "Over prompts (of the means over their questions), or over all questions at once.",
-    "when_missing": "Missing images and answers: counted (and left out), image_dropped, prompt_dropped, zero, or "
-    "refused (no number at all).",
-    "images_counted": "Images of each prompt that count, the first ones; null: all.",
-    "graph": "Dependencies with defects of the file mended, or released: as the released code reads them.",
-    "category_images": "Images that count for categories: all, or the last one of each prompt.",
+    "answer_test": "Way from a reply to a score",
+    "dependency": "Score of a question whose parent question failed: none: its own; plain: 0 if a parent's answer is "
+    "wrong; cascading: 0 if a parent scores 0, by itself or through its own parents.",
+    "average_over": "Average over prompts (means over their questions) or over all questions pooled.",
+    "when_missing": "Treatment of missing images and answers: counted (left out, and their number reported), "
+    "image_dropped, prompt_dropped, zero (wrong), or refused (no score at all).",
+    "images_counted": "Number of images per prompt to count, the first ones; null: all.",
+    "graph": "Dependency graph: mended (defects of the file corrected) or released (as the released code reads it).",
+    "category_images": "Images to count for categories: all, or the last one of each prompt.",
 }
 
 
@@ -173,7 +173,7 @@ def switch_rules(preset: Switches, *, tests: tuple[AnswerTest, ...]) -> tuple[Ru
     for name, text in HELP.items():
         default = getattr(preset, name)
         if name == "answer_test":
-            text += f": {', '.join(tests)}."
+            text = f"{text}. {'; '.join(f'{test}: {TESTS[test]}' for test in tests)}."
         if name in choices:
             rules.append(Rule(name, str, default, choices=choices[name], protocol="revised", help=text))
         else:

@@ -118,7 +118,14 @@ class TextRendering(Suite):
     )
     demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
-        Option("prompt_set", str, choices=(OWN, *SETS), flag="--set", help="Set of prompts.", default=OWN),
+        Option(
+            "prompt_set",
+            str,
+            choices=(OWN, *SETS),
+            flag="--set",
+            help="Prompt set: verism's own, or a published one.",
+            default=OWN,
+        ),
         Option("prompts_file", Path, flag="--prompts", help="Your copy of a published set: a file, or a folder."),
         Option("altered", bool, help="Accept prompts other than the released ones.", default="false"),
         Option(
@@ -137,15 +144,29 @@ class TextRendering(Suite):
         replace(N_IMAGES, default="as released: 4, CVTG-2K and ours 1"),
     )
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("case", str, "ignore", choices=("ignore", "exact"), protocol="revised", help="Upper and lower case."),
-        Rule("punctuation", str, "ignore", choices=("ignore", "exact"), protocol="revised", help="Punctuation marks."),
+        Rule(
+            "case",
+            str,
+            "ignore",
+            choices=("ignore", "exact"),
+            protocol="revised",
+            help="Treatment of upper and lower case.",
+        ),
+        Rule(
+            "punctuation",
+            str,
+            "ignore",
+            choices=("ignore", "exact"),
+            protocol="revised",
+            help="Treatment of punctuation marks.",
+        ),
         Rule(
             "text_order",
             str,
             "regions",
             choices=("regions", "reading"),
             protocol="revised",
-            help="regions: word order counts within each text; reading: the order of texts counts as well.",
+            help="Word order. regions: counts within each text; reading: the order of the texts counts as well.",
         ),
         Rule(
             "repeats",
@@ -153,7 +174,7 @@ class TextRendering(Suite):
             "count",
             choices=("count", "once"),
             protocol="revised",
-            help="once: one reading of a word satisfies every time that it is asked for (words right).",
+            help="Repeated words (words right). once: a word that is read once counts for every time it is asked for.",
         ),
         Rule(
             "surplus",
@@ -161,7 +182,7 @@ class TextRendering(Suite):
             "count",
             choices=("count", "free"),
             protocol="revised",
-            help="free: surplus text is no error (CER, WER, text right).",
+            help="Surplus text (CER, WER, text right): counted as an error, or free.",
         ),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS

@@ -187,7 +187,7 @@ class Wise(QuestionSuite):
         *(
             option
             for option in question_options(
-                "Your copy: a JSON file, or the folder of all of an edition; without it, verism's prompts.",
+                "Your copy of the prompts: a JSON file, or the folder of an edition; without it, verism's prompts.",
                 suffix="none",
                 n_images=1,
                 grids=False,
