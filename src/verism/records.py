@@ -722,7 +722,7 @@ class Observed:
         judges: full name of the judge by table, where it is known.
         vectors: by table, the vectors of its rows in their order, shape (N, D), in a file that is mapped into memory;
             the column ``vector`` of these tables is empty. Only for suites that declare ``maps_vectors``.
-        facts: of all images of the run, where only some of them are here (``Suite.facts``); None: all are here.
+        facts: of all images of the run, where only some of them are here (``Suite.facts_of_all``); None: all are here.
         counts: sums over all images, where these are not here (``Suite.counts``); None: they are. Then of each table
             of observations there is the first row of each judge.
         tallies: what ``Suite.tally`` made of each part of the images, where these are not here; None: they are.
@@ -735,7 +735,7 @@ class Observed:
     reference: pl.DataFrame | None = None
     judges: Mapping[str, str] = field(default_factory=dict)
     vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
-    facts: Mapping[str, float] | None = None
+    facts: Any = None
     counts: Mapping[str, int] | None = None
     tallies: Sequence[Any] | None = None
     carried: Any = None

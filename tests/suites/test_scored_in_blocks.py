@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from block_scoring import assert_equal_in_blocks
-from fakes import Guesser, noise
+from fakes import ColourWords, Guesser, noise
 
 from verism import api
 from verism.files import write_whole
@@ -30,6 +30,59 @@ def test_suites_of_questions(suite, tmp_path, monkeypatch):
     for rules in ({"when_missing": "refused"}, {"average_over": "questions"}, {"images_counted": 3}):
         if {rule.name for rule in stored_suite(run).rules} >= set(rules):
             assert_equal_in_blocks(run, monkeypatch, **rules)
+
+
+WORDS = ("a", "dog", "runs", "two", "cats", "sit", "there", "red")
+
+
+class Captioner:
+    """Words out of a hash of the image, also such as no reference has, or none."""
+
+    role = "captioner"
+    name = "captioner-1"
+
+    def check(self, need):
+        pass
+
+    def observe(self, images, need):
+        rows = []
+        for image in images:
+            rng = np.random.default_rng([*image.image_id.encode()])
+            words = rng.choice([*WORDS, "zebra", "old"], rng.integers(0, 7))
+            text = None if rng.random() < 0.2 else " ".join(words)
+            rows.append({"image_id": image.image_id, "judge": self.name, "text": text, "note": "no reply"})
+        return frame(need.table, rows)
+
+
+def statistics(candidates, references):
+    """In place of METEOR: sums of numbers of words."""
+    words = [len(text.split()) + len(several) for text, several in zip(candidates, references, strict=True)]
+    table = np.ones((len(words), 23)) * np.array(words, dtype=float)[:, None]
+    return float(np.sum(words)), np.array(words, dtype=float), table
+
+
+@pytest.mark.parametrize("pool", [3, 90])  # the second is more than there are texts
+def test_alignment(pool, tmp_path, monkeypatch):
+    monkeypatch.setattr("verism.suites.alignment.suite.check_tools", lambda _: None)
+    monkeypatch.setattr("verism.metrics.captions.scores.meteor", statistics)
+    rng = np.random.default_rng(3)
+    prompts, questions = [], ["item_id,text,proposition_id,dependency,category_broad,tuple,question_natural_language"]
+    for place, number in enumerate((7, 30, 1, 12, 2, 9)):  # not in the order of the ids
+        text = "two dogs" if place in (1, 3) else f"red thing {number}"
+        references = [" ".join(rng.choice(WORDS, 5)) for _ in range(place % 3)]
+        prompts.append({"id": f"p{number}", "prompt": text, "references": references, "style": place % 2})
+        if place != 4:
+            questions.append(f"p{number},{text},1,0,entity,t,Is there a dog of {number}?")
+            questions.append(f"p{number},{text},2,1,attribute,t,Is the dog of {number} brown?")
+    (tmp_path / "prompts.jsonl").write_text("\n".join(map(json.dumps, prompts)), encoding="utf-8")
+    (tmp_path / "questions.csv").write_text("\n".join(questions), encoding="utf-8")
+    run = api.evaluate(
+        "alignment", model=noise, prompts=tmp_path / "prompts.jsonl", questions=tmp_path / "questions.csv", n_images=11,
+        captioner=Captioner(), clip=ColourWords(), vqa=Guesser(), out=tmp_path / "run", rules={"pool": pool},
+    )  # fmt: skip
+    every = assert_equal_in_blocks(run, monkeypatch, sizes=(25, 5, 1), group_by=["style"], caption_metrics=["meteor"])
+    for metric in (b"cider", b"meteor", b"clipscore_hessel", b"r_precision", b"question_score_alone", b"vqascore"):
+        assert metric in every
 
 
 class Scorer:

@@ -174,15 +174,13 @@ def _in_blocks(
     import polars as pl
 
     prompts = {p.prompt_id: p for p in run.prompts()}
-    facts: dict[str, float] = {}
     reduced = _Reduced(suite, judges)
     key = suite.block_key()
     with run.blocks(judges, whole_prompts=suite.whole_prompts or key is not None, key=key) as blocks:
-        if type(suite).facts is not Suite.facts:
-            for images, tables in blocks:
-                block = Observed(prompts=prompts, images=images, observations=tables, judges=judges)
-                for name, number in suite.facts(block).items():
-                    facts[name] = max(number, facts.get(name, number))
+        every = (
+            Observed(prompts=prompts, images=images, observations=tables, judges=judges) for images, tables in blocks
+        )
+        facts = suite.facts_of_all(every, file.parent)
         parts = file.with_name(f"{file.name}.parts")
         written: list[Path] = []
         n_images = 0
@@ -239,7 +237,7 @@ class _Reduced:
             if rows.height and not (known.height and (rows["judge"] == known["judge"][0]).all()):
                 self.signed[table] = pl.concat([known, rows]).unique("judge", keep="first", maintain_order=True)
 
-    def observed(self, prompts: Mapping[str, Prompt], facts: Mapping[str, float]) -> Observed:
+    def observed(self, prompts: Mapping[str, Prompt], facts: Any) -> Observed:
         """It as scores and remarks get it."""
         import polars as pl
 

@@ -401,13 +401,31 @@ class Suite(ABC):
         del observed
         return {}
 
-    def known_facts(self, observed: Observed) -> Mapping[str, float]:
+    def facts_of_all(self, blocks: Iterable[Observed], folder: Path | None) -> Any:
+        """What the verdicts of one image need to know of all others; by default the largest numbers of ``facts``.
+
+        Override it where that is more than numbers, for suites that are scored ``in_blocks``.
+
+        Args:
+            blocks: all images of a run, some at a time, in the order of ``block_key``. They are read as one goes
+                through them.
+            folder: for files that the result rests on, kept until there are scores; None: in memory.
+        """
+        del folder
+        largest: dict[str, float] = {}
+        if type(self).facts is not Suite.facts:
+            for block in blocks:
+                for name, number in self.facts(block).items():
+                    largest[name] = max(number, largest.get(name, number))
+        return largest
+
+    def known_facts(self, observed: Observed) -> Any:
         """The facts about all images of a run: those given with a block, or those of the images that are here.
 
         Args:
             observed: a block of images, or all of them.
         """
-        return self.facts(observed) if observed.facts is None else observed.facts
+        return self.facts_of_all([observed], None) if observed.facts is None else observed.facts
 
     def carry(self, observed: Observed) -> Any:
         """What the verdicts of the next block need to know of this one, for suites that are scored ``in_blocks``.

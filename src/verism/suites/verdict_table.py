@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from verism.records import Observed, Prompt, schema
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["NOT_OBSERVED", "ShownImage", "VerdictRows", "image_problem", "shown_images"]
+__all__ = ["NOT_OBSERVED", "ShownImage", "VerdictRows", "image_problem", "in_order_of", "shown_images"]
 
 NOT_OBSERVED = "not looked at"
 
@@ -69,6 +69,22 @@ def shown_images(observed: Observed, judged: Collection[str] | None = None) -> l
         )
         for row in sorted(rows, key=lambda row: (position[row["prompt_id"]], row["index"]))
     ]
+
+
+def in_order_of(prompt_ids: Sequence[str]) -> Callable[[pl.Series], pl.Series]:
+    """A ``Suite.block_key`` that brings images in the order of their prompts.
+
+    Args:
+        prompt_ids: of all prompts, in their order.
+    """
+    place = {prompt_id: f"{number:09}#" for number, prompt_id in enumerate(prompt_ids)}
+
+    def key(image_ids: pl.Series) -> pl.Series:
+        import polars as pl
+
+        return pl.Series([place[image_id.rpartition("#")[0]] for image_id in image_ids.to_list()], dtype=pl.String)
+
+    return key
 
 
 CHUNK = 65_536  # rows of verdicts held as Python objects, which take several times the memory of a table's

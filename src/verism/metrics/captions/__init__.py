@@ -4,7 +4,7 @@
 """
 
 from verism.metrics.captions.bleu import BREVITIES, BleuCounts, Brevity, bleu, bleu_counts
-from verism.metrics.captions.cider import cider
+from verism.metrics.captions.cider import DocumentFrequencies, cider
 from verism.metrics.captions.external import MissingTool, ToolFailed, meteor, spice
 from verism.metrics.captions.ngrams import CaptionNgrams, count_ngrams
 from verism.metrics.captions.rouge import lcs_length, rouge_l
@@ -13,9 +13,16 @@ from verism.metrics.captions.scores import (
     DEFAULT_METRICS,
     METRICS,
     TOOLKIT_NAMES,
+    CaptionColumns,
     CaptionMetric,
     CaptionScores,
+    CaptionTexts,
+    caption_columns,
     caption_scores,
+    corpus_scores,
+    document_frequencies,
+    tokenized_captions,
+    values_of_captions,
 )
 from verism.metrics.captions.tokens import TOKENIZERS, TokenizerName, ptb_words
 
@@ -28,20 +35,28 @@ __all__ = [
     "TOOLKIT_NAMES",
     "BleuCounts",
     "Brevity",
+    "CaptionColumns",
     "CaptionMetric",
     "CaptionNgrams",
     "CaptionScores",
+    "CaptionTexts",
+    "DocumentFrequencies",
     "MissingTool",
     "TokenizerName",
     "ToolFailed",
     "bleu",
     "bleu_counts",
+    "caption_columns",
     "caption_scores",
     "cider",
+    "corpus_scores",
     "count_ngrams",
+    "document_frequencies",
     "lcs_length",
     "meteor",
     "ptb_words",
     "rouge_l",
     "spice",
+    "tokenized_captions",
+    "values_of_captions",
 ]

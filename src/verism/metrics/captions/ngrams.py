@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +38,10 @@ class CaptionNgrams:
     Attributes:
         candidates: per order 1 .. 4, a table whose captions are images 0 .. N-1.
         references: per order, a table whose captions are references 0 .. R-1.
-        n_grams: per order, the number of different n-grams; tables share their numbering.
+        n_grams: per order, the number of different n-grams; tables share their numbering, which is alphabetical, so
+            that n-grams of a caption have the same order whatever other captions there are.
+        words: the different words, in alphabetical order: the n-grams of order 1.
+        parts: of each n-gram of order 2, 3 and 4, the number of the n-gram before its last word, and of that word.
         candidate_length: words, shape (N,).
         reference_length: words, shape (R,).
         image: the image each reference belongs to, shape (R,), ascending, every image at least once.
@@ -48,6 +50,8 @@ class CaptionNgrams:
     candidates: tuple[NgramTable, ...]
     references: tuple[NgramTable, ...]
     n_grams: tuple[int, ...]
+    words: tuple[str, ...]
+    parts: tuple[tuple[Ints, Ints], ...]
     candidate_length: Ints
     reference_length: Ints
     image: Ints
@@ -73,12 +77,12 @@ def count_ngrams(candidates: Sequence[Sequence[str]], references: Sequence[Seque
         raise ValueError(f"every candidate needs a reference; number {int(np.argmin(per_image))} has none")
     captions = [*candidates, *chain.from_iterable(references)]
     lengths = np.array([len(words) for words in captions], dtype=np.int64)
-    vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
+    vocabulary = {word: number for number, word in enumerate(sorted(set(chain.from_iterable(captions))))}
     words = np.fromiter(map(vocabulary.__getitem__, chain.from_iterable(captions)), np.int64, int(lengths.sum()))
     caption = np.repeat(np.arange(len(captions)), lengths)
 
     n_images = len(candidates)
-    gram, tables, sizes = words, [], []
+    gram, tables, sizes, parts = words, [], [], []
     for order in range(1, MAX_ORDER + 1):
         if order > 1:
             # An n-gram is an (n-1)-gram and the word after it, if that is still of the same caption.
@@ -86,7 +90,9 @@ def count_ngrams(candidates: Sequence[Sequence[str]], references: Sequence[Seque
             inside = caption[ends] == caption[ends - order + 1]
             keys = gram[: len(ends)] * len(vocabulary) + words[ends]
             gram = np.full(len(ends), -1)
-            gram[inside] = np.unique(keys[inside], return_inverse=True)[1].reshape(-1)
+            different, places = np.unique(keys[inside], return_inverse=True)
+            gram[inside] = places.reshape(-1)
+            parts.append(np.divmod(different, max(len(vocabulary), 1)))
         n_grams = int(gram.max(initial=-1)) + 1
         here = gram >= 0
         keys, times = np.unique(caption[: len(gram)][here] * n_grams + gram[here], return_counts=True)
@@ -103,6 +109,8 @@ def count_ngrams(candidates: Sequence[Sequence[str]], references: Sequence[Seque
         candidates=tuple(candidate for candidate, _ in tables),
         references=tuple(reference for _, reference in tables),
         n_grams=tuple(sizes),
+        words=tuple(vocabulary),
+        parts=tuple(parts),
         candidate_length=lengths[:n_images],
         reference_length=lengths[n_images:],
         image=np.repeat(np.arange(n_images), per_image),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar, get_args
+from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verism.metrics.captions.bleu import BleuCounts, Brevity, bleu, bleu_counts
-from verism.metrics.captions.cider import cider
+from verism.metrics.captions.cider import DocumentFrequencies, cider
 from verism.metrics.captions.external import meteor, meteor_value, spice
 from verism.metrics.captions.ngrams import MAX_ORDER, count_ngrams
 from verism.metrics.captions.rouge import rouge_l
@@ -23,9 +23,16 @@ __all__ = [
     "DEFAULT_METRICS",
     "METRICS",
     "TOOLKIT_NAMES",
+    "CaptionColumns",
     "CaptionMetric",
     "CaptionScores",
+    "CaptionTexts",
+    "caption_columns",
     "caption_scores",
+    "corpus_scores",
+    "document_frequencies",
+    "tokenized_captions",
+    "values_of_captions",
 ]
 
 CaptionMetric = Literal["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider", "meteor", "spice"]
@@ -54,6 +61,7 @@ K = TypeVar("K", bound=Hashable)
 Floats = NDArray[np.float64]
 
 _CHUNK_CELLS = 4_000_000  # resampling weights held at once: 32 MB
+N_RESAMPLES = 2_000  # of the bootstrap
 _NAMED = 5  # ids an error lists
 
 
@@ -94,7 +102,7 @@ def caption_scores(
     tokenizer: TokenizerName | Callable[[str], Sequence[str]] = "ptb",
     brevity: Brevity = "closest",
     unmatched: Literal["error", "count"] = "error",
-    n_resamples: int = 2_000,
+    n_resamples: int = N_RESAMPLES,
     seed: int = 0,
     confidence: float = 0.95,
 ) -> CaptionScores[K]:
@@ -136,29 +144,150 @@ def caption_scores(
         raise ValueError(f"n_resamples must be at least 1; got {n_resamples}")
     if unmatched not in ("error", "count"):
         raise ValueError(f"unmatched must be 'error' or 'count'; got {unmatched!r}")
-    divide = tokenizer if callable(tokenizer) else get_tokenizer(tokenizer)
     unusable = _unusable(references, candidates, unmatched)
     ids = tuple(key for key in candidates if key not in unusable)
-    candidate_words = [divide(candidates[key] or "") for key in ids]
-    meant = [[divide(text) for text in references[key]] for key in ids]
-    tallies = _tallies(candidate_words, meant, metrics, brevity)
-    rows = _resampled_sums(np.concatenate([t.columns for t in tallies.values()], axis=1), n_resamples, seed)
-    values, per_caption, start = {}, {}, 0
-    for name, tally in tallies.items():
-        stop = start + tally.columns.shape[1]
-        value = tally.corpus if len(ids) else math.nan
-        low, high = _ends(tally.value(rows[:, start:stop]), confidence, defined=len(ids) > 1 and tally.faithful)
-        values[name], per_caption[name], start = Interval(value, low, high), tally.single, stop
+    texts = tokenized_captions(
+        [candidates[key] or "" for key in ids], [references[key] for key in ids], tokenizer=tokenizer
+    )
+    tallies = _tallies(caption_columns(texts, metrics, brevity=brevity), metrics, texts)
     return CaptionScores(
-        values=values,
+        values=_intervals(tallies, len(ids), n_resamples, seed, confidence),
         ids=ids,
-        per_caption=per_caption,
+        per_caption={name: tally.single for name, tally in tallies.items()},
         n_used=len(ids),
         n_unusable=len(unusable),
         unusable=unusable,
         tokenizer=tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", repr(tokenizer)),
         brevity=brevity,
     )
+
+
+class CaptionTexts(NamedTuple):
+    """Captions and their references, as words with single spaces between them.
+
+    Attributes:
+        candidates: the caption of each of N images.
+        references: of each of them, its references.
+    """
+
+    candidates: Sequence[str]
+    references: Sequence[Sequence[str]]
+
+
+def tokenized_captions(
+    candidates: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    tokenizer: TokenizerName | Callable[[str], Sequence[str]] = "ptb",
+) -> CaptionTexts:
+    """Captions and references divided into words.
+
+    Args:
+        candidates: the caption of each of N images.
+        references: of each of them, its references; at least one.
+        tokenizer: as of ``caption_scores``.
+    """
+    divide = tokenizer if callable(tokenizer) else get_tokenizer(tokenizer)
+    return CaptionTexts(
+        [" ".join(divide(text)) for text in candidates],
+        [[" ".join(divide(text)) for text in several] for several in references],
+    )
+
+
+class CaptionColumns(NamedTuple):
+    """What BLEU, ROUGE-L and CIDEr of a set rest on: numbers of each of N images, which may come in parts.
+
+    Attributes:
+        bleu: n-grams matched and proposed, by order; words, and words it should have had; shape (N, 10), or (N, 0).
+        rouge_l: ROUGE-L of each caption, shape (N,), or (0,).
+        cider: CIDEr of each caption, shape (N,), or (0,).
+    """
+
+    bleu: Floats
+    rouge_l: Floats
+    cider: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[CaptionColumns]) -> CaptionColumns:
+        """The numbers of all parts, of which there is one at least."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def of(self, rows: NDArray[np.bool_]) -> CaptionColumns:
+        """Those of some of the images."""
+        return CaptionColumns(self.bleu[rows], self.rouge_l[rows], self.cider[rows])
+
+
+def caption_columns(
+    texts: CaptionTexts,
+    metrics: Sequence[CaptionMetric] = DEFAULT_METRICS,
+    *,
+    brevity: Brevity = "closest",
+    frequencies: DocumentFrequencies | None = None,
+) -> CaptionColumns:
+    """The numbers of some images that BLEU, ROUGE-L and CIDEr rest on.
+
+    Args:
+        texts: as ``tokenized_captions`` gives them.
+        metrics: which are asked for; columns of others are empty.
+        brevity: see ``bleu_counts``.
+        frequencies: of the whole set, for CIDEr; None: these images are all of it.
+    """
+    # The toolkit passes captions on as text. BLEU and CIDEr divide it at any white space, ROUGE-L at spaces only, which
+    # differ for the few tokens that hold a no-break space.
+    bleu_table, rouge, ciders = np.zeros((len(texts.candidates), 0)), np.zeros(0), np.zeros(0)
+    if any(name.startswith(("bleu", "cider")) for name in metrics):
+        ngrams = count_ngrams(
+            [text.split() for text in texts.candidates],
+            [[text.split() for text in several] for several in texts.references],
+        )
+        if any(name.startswith("bleu") for name in metrics):
+            counts = bleu_counts(ngrams, brevity=brevity)
+            bleu_table = np.column_stack([counts.matched, counts.proposed, counts.length, counts.reference_length])
+        if "cider" in metrics:
+            ciders = cider(ngrams, frequencies)
+    if "rouge_l" in metrics:
+        by_spaces = [[text.split(" ") for text in several] for several in texts.references]
+        rouge = rouge_l([text.split(" ") for text in texts.candidates], by_spaces)
+    return CaptionColumns(bleu_table, rouge, ciders)
+
+
+def document_frequencies(references: Sequence[Sequence[str]], n_images: Sequence[int]) -> DocumentFrequencies:
+    """How many images have a reference with each n-gram, for CIDEr of a set that comes in parts.
+
+    Args:
+        references: of each prompt, its references, divided into words by PTB's rules here.
+        n_images: images of each prompt that have a caption.
+    """
+    texts = tokenized_captions([], references)
+    return DocumentFrequencies.of([[text.split() for text in several] for several in texts.references], n_images)
+
+
+def values_of_captions(columns: CaptionColumns, metrics: Sequence[CaptionMetric]) -> dict[str, Floats]:
+    """The value of each caption by metric, without METEOR and SPICE.
+
+    Args:
+        columns: as ``caption_columns`` gives them.
+        metrics: which to compute.
+    """
+    return {name: tally.single for name, tally in _tallies(columns, metrics, None).items()}
+
+
+def corpus_scores(
+    columns: CaptionColumns, metrics: Sequence[CaptionMetric], texts: CaptionTexts | None = None
+) -> tuple[dict[str, Interval], dict[str, Floats]]:
+    """Corpus values with their 95 % intervals, and the value of each caption, by metric; as of ``caption_scores``.
+
+    Args:
+        columns: of all images, as ``caption_columns`` gives them.
+        metrics: which to compute.
+        texts: captions and references of all images, for METEOR and SPICE.
+
+    Raises:
+        MissingTool, ToolFailed: see ``external``.
+    """
+    tallies = _tallies(columns, metrics, texts)
+    values = _intervals(tallies, len(columns.bleu), N_RESAMPLES, 0, 0.95)
+    return values, {name: tally.single for name, tally in tallies.items()}
 
 
 def _unusable(
@@ -226,42 +355,42 @@ def _bleu_tally(table: Floats, order: int) -> _Tally:
 
 
 def _tallies(
-    candidates: Sequence[Sequence[str]],
-    meant: Sequence[Sequence[Sequence[str]]],
-    metrics: Sequence[CaptionMetric],
-    brevity: Brevity,
+    columns: CaptionColumns, metrics: Sequence[CaptionMetric], texts: CaptionTexts | None
 ) -> dict[str, _Tally]:
-    # The toolkit passes captions on as text. BLEU and CIDEr divide it at any white space, ROUGE-L at spaces only, which
-    # differ for the few tokens that hold a no-break space.
-    said_text = [" ".join(words) for words in candidates]
-    meant_text = [[" ".join(words) for words in several] for several in meant]
-    columns: dict[str, _Tally] = {}
-    if any(name.startswith(("bleu", "cider")) for name in metrics):
-        ngrams = count_ngrams(
-            [text.split() for text in said_text], [[text.split() for text in several] for several in meant_text]
-        )
-        if any(name.startswith("bleu") for name in metrics):
-            counts = bleu_counts(ngrams, brevity=brevity)
-            table = np.column_stack([counts.matched, counts.proposed, counts.length, counts.reference_length])
-            columns |= {f"bleu_{order}": _bleu_tally(table, order) for order in range(1, MAX_ORDER + 1)}
-    if "rouge_l" in metrics:
-        by_spaces = [[text.split(" ") for text in several] for several in meant_text]
-        columns["rouge_l"] = _mean_tally(rouge_l([text.split(" ") for text in said_text], by_spaces))
-    if "cider" in metrics:
-        columns["cider"] = _mean_tally(cider(ngrams))
-    if "meteor" in metrics:
-        corpus, single, table = meteor(said_text, meant_text)
-        ours = float(meteor_value(table.sum(axis=0, keepdims=True))[0])
-        columns["meteor"] = _Tally(
-            columns=table,
-            value=meteor_value,
-            single=single,
-            corpus=corpus,
-            faithful=abs(ours - corpus) < 1e-6,
-        )
-    if "spice" in metrics:
-        columns["spice"] = _mean_tally(spice(said_text, meant_text))
-    return {name: columns[name] for name in metrics}
+    def tally(name: CaptionMetric) -> _Tally:
+        if name == "rouge_l":
+            return _mean_tally(columns.rouge_l)
+        if name == "cider":
+            return _mean_tally(columns.cider)
+        if name in ("meteor", "spice"):
+            if texts is None:
+                raise ValueError(f"{name} needs the texts of captions and references")
+            return _meteor_tally(texts) if name == "meteor" else _mean_tally(spice(*texts))
+        return _bleu_tally(columns.bleu, int(name.removeprefix("bleu_")))
+
+    return {name: tally(name) for name in metrics}
+
+
+def _meteor_tally(texts: CaptionTexts) -> _Tally:
+    corpus, single, table = meteor(*texts)
+    ours = float(meteor_value(table.sum(axis=0, keepdims=True))[0])
+    return _Tally(columns=table, value=meteor_value, single=single, corpus=corpus, faithful=abs(ours - corpus) < 1e-6)
+
+
+def _intervals(
+    tallies: Mapping[str, _Tally], n_images: int, n_resamples: int, seed: int, confidence: float
+) -> dict[str, Interval]:
+    """Corpus values with the ends of their intervals, all from the same resamples."""
+    distinct = {id(tally.columns): tally.columns for tally in tallies.values()}  # orders of BLEU share theirs
+    ends = dict(zip(distinct, np.cumsum([table.shape[1] for table in distinct.values()]).tolist(), strict=True))
+    rows = _resampled_sums(np.concatenate(list(distinct.values()), axis=1), n_resamples, seed)
+    values = {}
+    for name, tally in tallies.items():
+        stop = ends[id(tally.columns)]
+        sums = rows[:, stop - tally.columns.shape[1] : stop]
+        low, high = _ends(tally.value(sums), confidence, defined=n_images > 1 and tally.faithful)
+        values[name] = Interval(tally.corpus if n_images else math.nan, low, high)
+    return values
 
 
 def _bleu_of_sums(table: Floats) -> Floats:

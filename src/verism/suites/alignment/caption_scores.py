@@ -6,27 +6,46 @@ caption toolkit, so ``released`` and ``revised`` agree; the papers print the val
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from verism.errors import MissingExtra, VerismError
 from verism.metrics.captions import (
     DEFAULT_METRICS,
+    CaptionColumns,
     CaptionMetric,
-    CaptionScores,
+    DocumentFrequencies,
     MissingTool,
     ToolFailed,
-    caption_scores,
+    caption_columns,
+    corpus_scores,
+    document_frequencies,
+    tokenized_captions,
+    values_of_captions,
 )
 from verism.metrics.captions.external import find_java, find_toolkit
-from verism.records import Score
-from verism.suites.alignment.image_groups import Groups, mean_score, score, verdict
+from verism.records import Prompt, Score
+from verism.statistics.intervals import Interval
+from verism.suites.alignment.image_groups import Groups, Listed, mean_score, score, verdict
 from verism.suites.verdict_table import NOT_OBSERVED, ShownImage
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["METRICS", "caption_metric_scores", "caption_verdicts", "check_tools"]
+__all__ = [
+    "METRICS",
+    "CaptionTally",
+    "caption_metric_scores",
+    "caption_tally",
+    "caption_verdicts",
+    "captioned",
+    "check_tools",
+    "frequencies_of",
+]
 
 METRICS: tuple[CaptionMetric, ...] = ("meteor", "spice")  # those that need Java, computed if asked for
 MEANS = ("rouge_l", "cider", "spice")  # corpus values that are means over images
@@ -47,81 +66,161 @@ def check_tools(metrics: Sequence[str]) -> None:
         raise MissingExtra(str(err)) from err
 
 
-def _scored(
-    images: Sequence[ShownImage], captions: pl.DataFrame, metrics: Sequence[CaptionMetric]
-) -> tuple[list[ShownImage], CaptionScores[str]]:
-    """The images that have references, and how their captions compare."""
-    answers = {row["image_id"]: row["text"] for row in captions.iter_rows(named=True)}
-    judged = [p for p in images if p.prompt.spec.get("references")]
-    try:
-        scores = caption_scores(
-            {p.image_id: p.prompt.spec["references"] for p in judged},
-            {p.image_id: None if p.problem else answers.get(p.image_id) for p in judged},
-            metrics=metrics,
-            unmatched="count",
-        )
-    except MissingTool as err:
-        raise MissingExtra(str(err)) from err
-    except ToolFailed as err:
-        raise VerismError(str(err)) from err
-    return judged, scores
+class CaptionTally(NamedTuple):
+    """What the scores of captions rest on.
+
+    Attributes:
+        judged: images whose prompts have references, shape (N,).
+        usable: those of them that have a caption, shape (N,).
+        columns: numbers of the usable images.
+        captions: of the usable images; only for METEOR and SPICE.
+    """
+
+    judged: NDArray[np.bool_]
+    usable: NDArray[np.bool_]
+    columns: CaptionColumns
+    captions: Sequence[str]
 
 
-def caption_verdicts(images: Sequence[ShownImage], captions: pl.DataFrame) -> list[dict[str, Any]]:
-    """``caption``: the sentence and the references in words; its value is the image's own CIDEr, in [0, 10]."""
+def _captions(images: Sequence[ShownImage], captions: pl.DataFrame) -> tuple[list[str | None], list[bool]]:
+    """The caption of each image, None for none; and whether its prompt has references."""
+    answers = dict(captions.select("image_id", "text").iter_rows())
+    judged = [bool(image.prompt.spec.get("references")) for image in images]
+    return [
+        answers.get(image.image_id) if has_references and not image.problem else None
+        for image, has_references in zip(images, judged, strict=True)
+    ], judged
+
+
+def captioned(images: Sequence[ShownImage], captions: pl.DataFrame) -> dict[str, int]:
+    """How many images of each prompt have a caption, by the id of the prompt; prompts without any are left out."""
+    texts, _ = _captions(images, captions)
+    return dict(Counter(image.prompt.prompt_id for image, text in zip(images, texts, strict=True) if text is not None))
+
+
+def frequencies_of(prompts: Mapping[str, Prompt], n_images: Mapping[str, int]) -> DocumentFrequencies:
+    """What CIDEr needs to know of all images of a run.
+
+    Args:
+        prompts: of the run.
+        n_images: of each prompt that have a caption, as ``captioned`` gives them.
+    """
+    return document_frequencies([prompts[name].spec["references"] for name in n_images], list(n_images.values()))
+
+
+def caption_tally(
+    images: Sequence[ShownImage], captions: pl.DataFrame, frequencies: DocumentFrequencies, more: Sequence[str]
+) -> CaptionTally:
+    """What the scores of some images rest on.
+
+    Args:
+        images: some of a run, or all.
+        captions: table ``captions``.
+        frequencies: of all images, as ``frequencies_of`` gives them.
+        more: names of caption metrics beyond the usual ones.
+    """
+    said, judged = _captions(images, captions)
+    chosen = [(text, image) for text, image in zip(said, images, strict=True) if text is not None]
+    texts = tokenized_captions([text for text, _ in chosen], [image.prompt.spec["references"] for _, image in chosen])
+    return CaptionTally(
+        judged=np.array(judged, dtype=bool),
+        usable=np.array([text is not None for text in said], dtype=bool),
+        columns=caption_columns(texts, frequencies=frequencies),
+        captions=[text for text, _ in chosen] if more else [],
+    )
+
+
+def caption_verdicts(
+    images: Sequence[ShownImage], captions: pl.DataFrame, frequencies: DocumentFrequencies
+) -> list[dict[str, Any]]:
+    """``caption``: the sentence and the references in words; its value is the image's own CIDEr, in [0, 10].
+
+    Args:
+        images: some of a run, or all.
+        captions: table ``captions``.
+        frequencies: of all images, as ``frequencies_of`` gives them.
+    """
     answers = {row["image_id"]: row for row in captions.iter_rows(named=True)}
-    judged, scores = _scored(images, captions, SHOWN_METRICS)
-    index_of = {image_id: row for row, image_id in enumerate(scores.ids)}
+    tally = caption_tally(images, captions, frequencies, ())
+    numbers = values_of_captions(tally.columns, SHOWN_METRICS)
+    index_of = np.cumsum(tally.usable) - 1
     rows = []
-    for image in judged:
-        row, at = answers.get(image.image_id), index_of.get(image.image_id)
+    for position in np.flatnonzero(tally.judged).tolist():
+        image = images[position]
+        row = answers.get(image.image_id)
         value: float | None = None
         detail: dict[str, float] | None = None
         if image.problem:
             reason = image.problem
         elif row is None:
             reason = NOT_OBSERVED
-        elif row["text"] is None or at is None:
+        elif row["text"] is None:
             reason = "no caption" + (f": {row['note']}" if row["note"] else "")
         else:
             references = " | ".join(image.prompt.spec["references"])
             reason = f'"{row["text"]}"; references: {references}'
-            detail = {str(name): float(scores.per_caption[name][at]) for name in SHOWN_METRICS}
+            detail = {str(name): float(numbers[name][index_of[position]]) for name in SHOWN_METRICS}
             value = detail["cider"]
         rows.append(verdict(image, "revised", "caption", value, reason, detail))
     return rows
 
 
 def caption_metric_scores(
-    suite: str, images: Sequence[ShownImage], captions: pl.DataFrame, groups: Groups, more: Sequence[str]
+    suite: str, listed: Listed, tallies: Sequence[CaptionTally], groups: Groups, more: Sequence[str]
 ) -> list[Score]:
     """BLEU-1..4, ROUGE-L, CIDEr, and METEOR and SPICE if they are among ``more``.
 
     Values of groups weigh words as all images together do (CIDEr), so that groups compare.
+
+    Args:
+        suite: its name.
+        listed: the images.
+        tallies: of all parts of them, one at least.
+        groups: of the images.
+        more: names of caption metrics beyond the usual ones.
     """
     wanted: tuple[CaptionMetric, ...] = (*DEFAULT_METRICS, *(name for name in METRICS if name in more))
-    judged, full = _scored(images, captions, wanted)
-    if not judged:
+    judged, usable = (np.concatenate([tally[n] for tally in tallies]) for n in (0, 1))
+    columns = CaptionColumns.joined([tally.columns for tally in tallies])
+    captions = [text for tally in tallies for text in tally.captions]
+    if not judged.any():
         return []
-    index_of = {image_id: row for row, image_id in enumerate(full.ids)}
+    clusters = listed.clusters()
+
+    def corpus(rows: NDArray[np.bool_], metrics: Sequence[CaptionMetric]) -> tuple[dict[str, Interval], dict[str, Any]]:
+        """Values of some of the usable images, and of each of them."""
+        texts = None
+        if set(metrics) & set(METRICS):
+            of_image = listed.number[usable][rows]
+            texts = tokenized_captions(
+                [text for text, chosen in zip(captions, rows, strict=True) if chosen],
+                [listed.prompts[number].spec["references"] for number in of_image],
+            )
+        try:
+            return corpus_scores(columns.of(rows), metrics, texts)
+        except MissingTool as err:
+            raise MissingExtra(str(err)) from err
+        except ToolFailed as err:
+            raise VerismError(str(err)) from err
+
+    whole, single = corpus(np.ones(len(columns.bleu), dtype=bool), wanted)
     scores: list[Score] = []
     for group, chosen in groups:
-        members = [images[i] for i in chosen if images[i].prompt.spec.get("references")]
-        used = [m.image_id in index_of for m in members]
-        counts: Mapping[str, Any] = {"n_used": sum(used), "n_unusable": len(used) - sum(used)}
-        corpus = full
+        members = chosen[judged[chosen]]
+        n_used = int(np.count_nonzero(usable[members]))
+        counts: Mapping[str, Any] = {"n_used": n_used, "n_unusable": len(members) - n_used}
+        values = whole
         if group:
-            corpus = _scored(members, captions, [name for name in wanted if name not in MEANS])[1]
+            of_group = np.zeros(len(usable), dtype=bool)
+            of_group[members] = True
+            values, _ = corpus(of_group[usable], [name for name in wanted if name not in MEANS])
         for name in wanted:
             more_told: Mapping[str, Any] = {"group": group, "unit": "CIDEr" if name == "cider" else "share"}
             for protocol in ("revised", "released"):
-                if name in corpus.values:
-                    scores.append(score(suite, name, protocol, corpus.values[name], **counts, **more_told))
+                if name in values:
+                    scores.append(score(suite, name, protocol, values[name], **counts, **more_told))
                 else:
-                    values = [
-                        float(full.per_caption[name][index_of[m.image_id]]) if m.image_id in index_of else None
-                        for m in members
-                    ]
-                    ids = [m.prompt.prompt_id for m in members]
-                    scores.append(mean_score(suite, name, protocol, values, ids, **more_told))
+                    numbers = np.full(len(usable), np.nan)
+                    numbers[usable] = single[name]
+                    scores.append(mean_score(suite, name, protocol, numbers[members], clusters[members], **more_told))
     return scores

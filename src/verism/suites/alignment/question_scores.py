@@ -11,13 +11,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from verism.metrics.questions import Dependence, question_values, share_right
 from verism.records import PROTOCOLS, Question, Score
-from verism.suites.alignment.image_groups import Groups, mean_score, verdict
+from verism.suites.alignment.image_groups import Groups, Listed, by_image, mean_score, share_score, verdict
 from verism.suites.alignment.metrics import ANSWERED
 from verism.suites.alignment.questions import Asked
 from verism.suites.verdict_table import ShownImage
@@ -25,7 +28,14 @@ from verism.suites.verdict_table import ShownImage
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["asked_of", "question_scores", "question_verdicts", "vqascore_question"]
+__all__ = [
+    "QuestionTally",
+    "asked_of",
+    "question_scores",
+    "question_tally",
+    "question_verdicts",
+    "vqascore_question",
+]
 
 VQASCORE = 'Does this figure show "{text}"? Please answer yes or no.'
 DEPENDENCE: Mapping[str, Dependence] = {"revised": "parents", "paper": "parents", "released": "cascade"}
@@ -140,61 +150,137 @@ def _vqascore(image: ShownImage, given: Mapping[tuple[str, str], Answer]) -> dic
     return verdict(image, "revised", "vqascore", value, reason)
 
 
-def question_scores(suite: str, verdicts: pl.DataFrame, images: Sequence[ShownImage], groups: Groups) -> list[Score]:
-    """``question_score`` and, by category, ``question_accuracy``; with dependencies also without them; ``vqascore``."""
+class AnswerTally(NamedTuple):
+    """What the scores of questions rest on under a protocol, of N images.
+
+    Attributes:
+        asked: whether there are questions about the image, shape (N,).
+        values: share of right answers of each image, NaN for none, shape (N,).
+        alone: the same without dependencies, shape (N,).
+        n_asked: questions about each image, shape (N,).
+        n_answered: those of them with a usable answer, shape (N,).
+        categories: by category, of each prompt by number: right answers, usable answers, others.
+    """
+
+    asked: NDArray[np.bool_]
+    values: NDArray[np.float64]
+    alone: NDArray[np.float64]
+    n_asked: NDArray[np.float64]
+    n_answered: NDArray[np.float64]
+    categories: Mapping[str, Mapping[int, Sequence[int]]]
+
+
+class QuestionTally(NamedTuple):
+    """What the scores of questions rest on.
+
+    Attributes:
+        dependent: whether some questions depend on others.
+        answers: by protocol.
+        vqascore: of each image, NaN for none, shape (N,); None where its question was not asked.
+    """
+
+    dependent: bool
+    answers: Mapping[str, AnswerTally]
+    vqascore: NDArray[np.float64] | None
+
+
+def question_tally(
+    images: Sequence[ShownImage], listed: Listed, verdicts: pl.DataFrame, *, vqascore: bool
+) -> QuestionTally:
+    """What the scores of some images rest on.
+
+    Args:
+        images: some of a run, or all.
+        listed: the same.
+        verdicts: about them.
+        vqascore: whether VQAScore's question was asked.
+    """
+    asked = {image.prompt.prompt_id: asked_of(image) for image in images}
+    return QuestionTally(
+        dependent=any(a.parents for several in asked.values() for a in several),
+        answers={protocol: _answer_tally(images, listed, verdicts, protocol) for protocol in PROTOCOLS},
+        vqascore=by_image(images, verdicts, "revised", "vqascore") if vqascore else None,
+    )
+
+
+def _answer_tally(images: Sequence[ShownImage], listed: Listed, verdicts: pl.DataFrame, protocol: str) -> AnswerTally:
+    values = by_image(images, verdicts, protocol, "questions")
+    index_of = {image.image_id: number for number, image in enumerate(images)}
+    n = len(images)
+    asked, alone, n_asked, n_answered = np.zeros(n, bool), np.full(n, np.nan), np.zeros(n), np.zeros(n)
+    categories: dict[str, dict[int, list[int]]] = {}
+    of_questions = verdicts.filter((verdicts["protocol"] == protocol) & verdicts["rule"].str.starts_with("question"))
+    for image_id, rule, value, text in of_questions.select("image_id", "rule", "value", "detail").iter_rows():
+        at, detail = index_of[image_id], json.loads(text)
+        if rule == "questions":
+            asked[at] = True
+            alone[at] = math.nan if detail["own"] is None else detail["own"]
+            continue
+        n_asked[at] += 1
+        n_answered[at] += detail["own"] is not None
+        if detail["category"] is not None:
+            of_category = categories.setdefault(detail["category"], {})
+            counts = of_category.setdefault(int(listed.number[at]), [0, 0, 0])
+            counts[0] += value == 1.0
+            counts[1 if value is not None else 2] += 1
+    return AnswerTally(asked, values, alone, n_asked, n_answered, categories)
+
+
+def question_scores(suite: str, listed: Listed, tallies: Sequence[QuestionTally], groups: Groups) -> list[Score]:
+    """``question_score`` and, by category, ``question_accuracy``; with dependencies also without them; ``vqascore``.
+
+    Args:
+        suite: its name.
+        listed: the images.
+        tallies: of all parts of them, one at least.
+        groups: of the images.
+    """
+    clusters = listed.clusters()
     scores: list[Score] = []
-    dependent = any(a.parents for image in images for a in asked_of(image))
+    dependent = any(tally.dependent for tally in tallies)
     for protocol in PROTOCOLS:
-        owner = {
-            row["image_id"]: row
-            for row in verdicts.iter_rows(named=True)
-            if row["protocol"] == protocol and row["rule"] == "questions"
-        }
-        own = _own_answers(verdicts, protocol)
-        for group, chosen in groups if owner else ():
-            rows = [owner[images[i].image_id] for i in chosen if images[i].image_id in owner]
-            if not rows:
+        of_parts = [tally.answers[protocol] for tally in tallies]
+        asked = np.concatenate([part.asked for part in of_parts])
+        values, alone, n_asked, n_answered = (np.concatenate([part[n] for part in of_parts]) for n in range(1, 5))
+        for group, members in groups:
+            chosen = members[asked[members]]
+            if not len(chosen):
                 continue
-            ids = [row["prompt_id"] for row in rows]
-            scores.append(mean_score(suite, "question_score", protocol, [r["value"] for r in rows], ids, group=group))
+            of = clusters[chosen]
+            scores.append(mean_score(suite, "question_score", protocol, values[chosen], of, group=group))
             if dependent:
-                subset = [json.loads(row["detail"])["own"] for row in rows]
-                scores.append(mean_score(suite, "question_score_alone", protocol, subset, ids, group=group))
-            answered = [float(value is not None) for row in rows for value in own[row["image_id"]]]
-            asked_ids = [row["prompt_id"] for row in rows for _ in own[row["image_id"]]]
-            made = mean_score(suite, ANSWERED, protocol, answered, asked_ids, group=group, proportion=True)
-            scores.append(replace(made, n_unusable=answered.count(0.0)))
-        scores += _by_category(suite, protocol, verdicts)
-    rows_of = {r["image_id"]: r for r in verdicts.iter_rows(named=True) if r["rule"] == "vqascore"}
-    for group, chosen in groups if rows_of else ():
-        rows = [rows_of[images[i].image_id] for i in chosen]
-        ids = [row["prompt_id"] for row in rows]
-        scores.append(mean_score(suite, "vqascore", "revised", [r["value"] for r in rows], ids, group=group))
+                scores.append(mean_score(suite, "question_score_alone", protocol, alone[chosen], of, group=group))
+            answered, every = n_answered[chosen], n_asked[chosen]
+            missing = int(every.sum() - answered.sum())
+            scores.append(share_score(suite, ANSWERED, protocol, answered, every, of, n_unusable=missing, group=group))
+        scores += _by_category(suite, protocol, listed, of_parts)
+    of_parts_vqascore = [tally.vqascore for tally in tallies if tally.vqascore is not None]
+    if of_parts_vqascore:
+        vqascore = np.concatenate(of_parts_vqascore)
+        for group, chosen in groups:
+            scores.append(mean_score(suite, "vqascore", "revised", vqascore[chosen], clusters[chosen], group=group))
     return scores
 
 
-def _own_answers(verdicts: pl.DataFrame, protocol: str) -> dict[str, list[bool | None]]:
-    """By image, whether the own answer to each of its questions is right; None for no usable answer."""
-    found: dict[str, list[bool | None]] = {}
-    for row in verdicts.iter_rows(named=True):
-        if row["protocol"] == protocol and row["rule"].startswith("question_"):
-            found.setdefault(row["image_id"], []).append(json.loads(row["detail"])["own"])
-    return found
-
-
-def _by_category(suite: str, protocol: str, verdicts: pl.DataFrame) -> list[Score]:
+def _by_category(suite: str, protocol: str, listed: Listed, tallies: Sequence[AnswerTally]) -> list[Score]:
     """Share of right answers among the questions of each category, over all images."""
-    values: dict[str, tuple[list[float | None], list[str]]] = {}
-    for row in verdicts.iter_rows(named=True):
-        if row["protocol"] == protocol and row["rule"].startswith("question_"):
-            category = json.loads(row["detail"])["category"]
-            if category is not None:
-                numbers, ids = values.setdefault(category, ([], []))
-                numbers.append(row["value"])
-                ids.append(row["prompt_id"])
-    return [
-        mean_score(
-            suite, "question_accuracy", protocol, *values[category], group={"category": category}, proportion=True
+    counts: dict[str, list[tuple[int, ...]]] = {}
+    for tally in tallies:
+        for category, of_prompts in tally.categories.items():
+            counts.setdefault(category, []).extend((number, *several) for number, several in of_prompts.items())
+    scores = []
+    for category in sorted(counts):
+        number, right, used, unusable = np.array(counts[category], dtype=np.intp).T
+        scores.append(
+            share_score(
+                suite,
+                "question_accuracy",
+                protocol,
+                right.astype(np.float64),
+                used.astype(np.float64),
+                Listed(prompts=listed.prompts, number=number).clusters(),
+                n_unusable=int(unusable.sum()),
+                group={"category": category},
+            )
         )
-        for category in sorted(values)
-    ]
+    return scores

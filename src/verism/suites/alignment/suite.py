@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from verism.errors import UsageError
+from verism.metrics.captions import DocumentFrequencies
 from verism.records import AnswerNeed, CaptionNeed, EmbeddingNeed, Need, Observed, Prompt, Question, Score, frame
-from verism.suites.alignment.caption_scores import METRICS, caption_metric_scores, caption_verdicts, check_tools
+from verism.suites.alignment.caption_scores import (
+    METRICS,
+    CaptionTally,
+    caption_metric_scores,
+    caption_tally,
+    caption_verdicts,
+    captioned,
+    check_tools,
+    frequencies_of,
+)
 from verism.suites.alignment.captions import CaptionChoice, read_annotations, with_references
 from verism.suites.alignment.demo import DEMOS
-from verism.suites.alignment.image_groups import groups_of
+from verism.suites.alignment.image_groups import Listed, groups_of
 from verism.suites.alignment.metrics import METRIC_SPECS
-from verism.suites.alignment.question_scores import question_scores, question_verdicts, vqascore_question
+from verism.suites.alignment.question_scores import (
+    QuestionTally,
+    question_scores,
+    question_tally,
+    question_verdicts,
+    vqascore_question,
+)
 from verism.suites.alignment.questions import Asked, match_questions, prompts_of_questions, read_questions
-from verism.suites.alignment.retrieval import POOL, retrieval_scores, retrieval_verdicts
+from verism.suites.alignment.retrieval import (
+    POOL,
+    RetrievalTally,
+    Retrieved,
+    Texts,
+    retrieval_scores,
+    retrieval_tally,
+    retrieval_verdicts,
+)
 from verism.suites.base import (
     COSINE,
     LIMIT,
@@ -33,10 +59,11 @@ from verism.suites.base import (
     SuiteInfo,
 )
 from verism.suites.prompt_lists import ListedPrompt, choose, file_hash, read_prompt_list
-from verism.suites.verdict_table import shown_images
+from verism.suites.verdict_table import ShownImage, in_order_of, shown_images
 
 if TYPE_CHECKING:
     import polars as pl
+    from numpy.typing import NDArray
 
     from verism.own_images import OwnImages, Possible
     from verism.report_kit.evidence import Evidence
@@ -56,6 +83,7 @@ class Alignment(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
         judge_roles: roles of the judges it may ask.
+        in_blocks: large runs are scored block by block, see ``Suite``.
         demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
@@ -89,6 +117,7 @@ class Alignment(Suite):
     )
     published: ClassVar[Mapping[str, str]] = {"dalleval": "verism.suites.alignment.published:dalleval"}
     judge_roles: ClassVar[tuple[str, ...]] = ("captioner", "clip", "vqa")
+    in_blocks: ClassVar[bool] = True
     demos: ClassVar[tuple[Demo, ...]] = DEMOS
     options: ClassVar[tuple[Option, ...]] = (
         Option("annotations", Path, help="COCO captions. With --prompts they give only the references."),
@@ -207,30 +236,80 @@ class Alignment(Suite):
         """Per image: its sentence, cosine, chance of retrieval, every question; table ``verdicts``."""
         images = shown_images(observed)
         tables = observed.observations
+        facts: _Facts = self.known_facts(observed)
         rows: list[dict[str, Any]] = []
-        if "captions" in tables:
-            rows += caption_verdicts(images, tables["captions"])
-        if "embeddings" in tables:
-            texts = [p.text for p in observed.prompts.values()]
-            rows += retrieval_verdicts(
-                images, texts, tables["embeddings"], tables["text_embeddings"], self.rule("pool")
-            )
+        if facts.frequencies is not None:
+            rows += caption_verdicts(images, tables["captions"], facts.frequencies)
+        if facts.retrieved is not None:
+            rows += retrieval_verdicts(images, tables["embeddings"], facts.retrieved)
         if "answers" in tables:
             rows += question_verdicts(images, tables["answers"], vqascore=self.vqascore)
         return frame("verdicts", rows)
 
-    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
-        """All numbers of the suite, in a fixed order."""
+    def block_key(self) -> Callable[[pl.Series], pl.Series]:
+        """The places of the prompts: R-precision draws texts in their order."""
+        return in_order_of([prompt.prompt_id for prompt in self.listed])
+
+    def facts_of_all(self, blocks: Iterable[Observed], folder: Path | None) -> Any:
+        """How often references have each n-gram, and how images are retrieved among the texts of all prompts.
+
+        Args:
+            blocks: all images, in the order of the prompts.
+            folder: for the vectors of images, which are gone through again; None: in memory.
+        """
+        captions: dict[str, int] = {}
+        embedded = _Embedded(folder)
+        prompts: Mapping[str, Prompt] = {}
+        has_captions = False
+        for block in blocks:
+            images, tables, prompts = shown_images(block), block.observations, block.prompts
+            if "captions" in tables:
+                has_captions = True
+                captions |= captioned(images, tables["captions"])
+            if "embeddings" in tables:
+                embedded.add(images, block)
+            elif not has_captions:
+                break  # answers are about one image
+        return _Facts(
+            frequencies=frequencies_of(prompts, captions) if has_captions else None,
+            retrieved=embedded.retrieved(self.rule("pool")),
+        )
+
+    def tally(self, observed: Observed, verdicts: pl.DataFrame) -> Any:
+        """The numbers of each image that scores are made of."""
         images = shown_images(observed)
         tables = observed.observations
-        groups = groups_of(images, self.rule("group_by"))
+        facts: _Facts = self.known_facts(observed) if "captions" in tables else _Facts()
+        listed = Listed.of(images, observed.prompts)
+        verdicts = verdicts.lazy().collect()
+        return _Tally(
+            number=listed.number,
+            captions=None
+            if facts.frequencies is None
+            else caption_tally(images, tables["captions"], facts.frequencies, self.rule("caption_metrics")),
+            retrieval=retrieval_tally(images, verdicts) if "embeddings" in tables else None,
+            questions=question_tally(images, listed, verdicts, vqascore=self.vqascore) if "answers" in tables else None,
+        )
+
+    def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
+        """All numbers of the suite, in a fixed order."""
+        tallies: Sequence[_Tally] = self.known_tallies(observed, verdicts)
+        listed = Listed(
+            prompts=list(observed.prompts.values()), number=np.concatenate([tally.number for tally in tallies])
+        )
+        if not len(listed.number):
+            return []
+        groups = groups_of(listed, self.rule("group_by"))
+        captions = [tally.captions for tally in tallies if tally.captions is not None]
+        retrieval = [tally.retrieval for tally in tallies if tally.retrieval is not None]
+        questions = [tally.questions for tally in tallies if tally.questions is not None]
         scores: list[Score] = []
-        if "captions" in tables:
-            scores += caption_metric_scores(self.name, images, tables["captions"], groups, self.rule("caption_metrics"))
-        if "embeddings" in tables:
-            scores += retrieval_scores(self.name, verdicts, images, groups)
-        if "answers" in tables:
-            scores += question_scores(self.name, verdicts, images, groups)
+        if captions:
+            scores += caption_metric_scores(self.name, listed, captions, groups, self.rule("caption_metrics"))
+        if retrieval:
+            scores += retrieval_scores(self.name, listed, retrieval, groups)
+        if questions:
+            scores += question_scores(self.name, listed, questions, groups)
         return scores
 
     def graded_rules(self) -> Mapping[str, Sequence[str]]:
@@ -335,6 +414,91 @@ class Alignment(Suite):
         """The suite of a stored run; its prompts hold references and questions."""
         source = {key: settings[key] for key in SOURCE_KEYS if key in settings}
         return cls(listed=tuple(prompts), source=source, vqascore=bool(settings.get("vqascore", True)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Facts:
+    """What the verdicts of an image rest on besides its own observations.
+
+    Attributes:
+        frequencies: of n-grams in the references of all images; None without captions.
+        retrieved: how images are retrieved among the texts; None without vectors.
+    """
+
+    frequencies: DocumentFrequencies | None = None
+    retrieved: Retrieved | None = None
+
+
+class _Embedded:
+    """The vectors of all images, as they come."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """No vectors yet.
+
+        Args:
+            folder: for a file of them; None: they are held in memory.
+        """
+        self._path = None if folder is None else folder / "embeddings.f32"
+        self._held: list[NDArray[np.float32]] = []
+        self._rows: list[NDArray[np.intp]] = []
+        self._first: dict[str, int] = {}
+        self._n = 0
+        self._texts: Texts | None = None
+
+    def add(self, images: Sequence[ShownImage], block: Observed) -> None:
+        """Take in the vectors of some images.
+
+        Args:
+            images: in the order of the prompts and their indices, behind all that came before.
+            block: their observations.
+        """
+        tables = block.observations
+        if self._texts is None:
+            self._texts = Texts([p.text for p in block.prompts.values()], tables["text_embeddings"])
+            if self._path is not None:
+                self._path.unlink(missing_ok=True)
+        for number, image in enumerate(images):
+            self._first.setdefault(image.prompt.prompt_id, self._n + number)
+        self._n += len(images)
+        self._rows.append(self._texts.rows(images))
+        vectors = self._texts.image_vectors(images, tables["embeddings"])
+        if self._path is None:
+            self._held.append(vectors)
+        else:
+            with self._path.open("ab") as file:
+                vectors.tofile(file)
+
+    def retrieved(self, pool: int) -> Retrieved | None:
+        """How they are retrieved; None without vectors.
+
+        Args:
+            pool: texts of a pool.
+        """
+        if self._texts is None or not self._n:
+            return None
+        vectors: NDArray[np.float32]
+        if self._path is None:
+            vectors = np.concatenate(self._held)
+        else:
+            vectors = np.memmap(self._path, np.float32, "r", shape=(self._n, self._texts.vectors.shape[1]))
+        return Retrieved.of(self._texts, vectors, np.concatenate(self._rows), self._first, pool)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Tally:
+    """Numbers of some images, in the order of the prompts.
+
+    Attributes:
+        number: of the prompt of each image, see ``Listed``.
+        captions: None where there are none; likewise the others.
+        retrieval: of vectors.
+        questions: of answers.
+    """
+
+    number: NDArray[np.intp]
+    captions: CaptionTally | None
+    retrieval: RetrievalTally | None
+    questions: QuestionTally | None
 
 
 SOURCE_KEYS = ("annotations", "prompt_list", "questions_file", "split", "caption", "limit", "n_images")

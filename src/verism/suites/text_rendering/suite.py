@@ -34,7 +34,7 @@ from verism.suites.text_rendering.prompt_sets import NOTHING_READ, SETS, AskedTe
 from verism.suites.text_rendering.released import cvtg_match, cvtg_targets, longtext_match, oneig_match
 from verism.suites.text_rendering.rules import RuleSet, TextMatch, match_texts
 from verism.suites.text_rendering.scoring import engine_errors, text_scores
-from verism.suites.verdict_table import ShownImage, VerdictRows, shown_images
+from verism.suites.verdict_table import ShownImage, VerdictRows, in_order_of, shown_images
 
 if TYPE_CHECKING:
     import polars as pl
@@ -436,10 +436,7 @@ class TextRendering(Suite):
         """Of OneIG's prompts, their places: black images take the readings of the prompt before."""
         if not self._takes_readings_again:
             return None
-        import polars as pl
-
-        place = {each.prompt_id: f"{number:09}#" for number, each in enumerate(self.asked)}
-        return lambda ids: pl.Series([place[image.rpartition("#")[0]] for image in ids.to_list()], dtype=pl.String)
+        return in_order_of([each.prompt_id for each in self.asked])
 
     def carry(self, observed: Observed) -> Any:
         """Of OneIG's prompts, what was read in the images of the last one in which anything was."""
