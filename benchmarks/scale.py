@@ -6,6 +6,7 @@
     python benchmarks/scale.py --images 10000 100000 --generate-ms 2 --detect-ms 1
     python benchmarks/scale.py --images 100000 1000000 --folder /data     an hour or two, and 9 GB of disk space
     python benchmarks/scale.py --images 100000 1000000 --write            the same run, written in minutes
+    python benchmarks/scale.py --images 100000 --write --suite alignment --stages run score    captions and CLIP vectors
 
 The generator and the detector are stand-ins that cost next to nothing, or as many milliseconds an image as they are
 told; storage, tables, scoring and reports are real. With ``--write``, the run is started by the pipeline, and all its
@@ -31,7 +32,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from measuring import peak_mib
@@ -48,6 +49,7 @@ STAGES = ("run", "resume", "score", "report", "compare", "board", "verify", "for
 WRITTEN = 4096  # images of a part that ``--write`` writes
 FORGOTTEN = 64  # images that are forgotten, of as many parts
 WORDS = [f"word{number}" for number in range(5_000)]
+VECTOR = 512  # numbers of a CLIP vector
 LARGE = 100_000  # images from which the goals hold; below, what any run takes is most of it
 LARGEST_RATIO, LARGEST_MIB, FLAT = 1.5, 2048, 1.2  # goals: growth of the peak memory, itself, and time per image
 
@@ -97,6 +99,45 @@ class StandInDetector:
         return frame(need.table, rows)
 
 
+class StandInCaptioner:
+    """Nine words out of the seed of each image."""
+
+    role = "captioner"
+    name = "stand-in captioner"
+
+    def observe(self, images: Sequence[LoadedImage], need: Any) -> pl.DataFrame:
+        from verism.records import frame
+
+        rows = []
+        for image in images:
+            words = random.Random(image.image_id).choices(WORDS, k=9)
+            rows.append({"image_id": image.image_id, "judge": self.name, "text": " ".join(words)})
+        return frame(need.table, rows)
+
+
+class StandInEmbedder:
+    """Random vectors of as many numbers as those of CLIP ViT-B/32."""
+
+    role = "clip"
+    name = "stand-in embedder"
+
+    @staticmethod
+    def _vector(text: str) -> list[float]:
+        return np.random.default_rng([*text.encode()]).normal(size=VECTOR).astype(np.float32).tolist()
+
+    def observe(self, images: Sequence[LoadedImage], need: Any) -> pl.DataFrame:
+        from verism.records import frame
+
+        vectors = [{"image_id": i.image_id, "judge": self.name, "vector": self._vector(i.image_id)} for i in images]
+        return frame(need.table, vectors)
+
+    def embed_texts(self, texts: Sequence[str]) -> pl.DataFrame:
+        from verism.records import frame
+
+        rows = [{"text": text, "judge": self.name, "vector": self._vector(text)} for text in texts]
+        return frame("text_embeddings", rows)
+
+
 def make(
     suite: str, images: int, folder: Path, options: argparse.Namespace, *, generator: StandInGenerator | None = None
 ) -> None:
@@ -118,10 +159,11 @@ def make(
         )
         return
     prompts_file, captions = folder / "prompts.jsonl", folder / "captions.jsonl"
+    prompts = min(PROMPTS, images) if options.write else images
     if not prompts_file.exists():
         rng = random.Random(1)
         with prompts_file.open("w") as listed, captions.open("w") as said:
-            for number in range(images):
+            for number in range(prompts):
                 texts = [" ".join(rng.choices(WORDS, k=9)) for _ in range(3)]
                 row = {"prompt_id": f"p{number:07d}", "prompt": texts[0], "references": texts[:2]}
                 listed.write(json.dumps(row) + "\n")
@@ -129,8 +171,11 @@ def make(
     api.evaluate(
         "alignment",
         model=generator,
-        captioner=f"results:{captions}",
+        captioner=StandInCaptioner() if options.write else f"results:{captions}",
+        clip=StandInEmbedder() if options.write else None,
         prompts=prompts_file,
+        n_images=max(1, images // prompts),
+        images_as="shards" if options.write else None,
         vqascore=False,
         out=folder / "run",
     )
@@ -155,7 +200,7 @@ def write(images: int, folder: Path, options: argparse.Namespace) -> None:
     """
     from verism.imaging import encode_png
     from verism.pipeline.local import make_requests
-    from verism.records import DetectionNeed, LoadedImage, frame
+    from verism.records import LoadedImage, frame
     from verism.store import Run
     from verism.store.images import write_shards
     from verism.store.ledger import sha256
@@ -164,9 +209,17 @@ def write(images: int, folder: Path, options: argparse.Namespace) -> None:
     with contextlib.suppress(_BegunError):
         make(options.suite, images, folder, options, generator=_NoGenerator(0))
     run = Run.open(folder / "run")
-    (need,) = stored_suite(run).needs()
-    assert isinstance(need, DetectionNeed)
-    generator, detector = StandInGenerator(0), StandInDetector(0)
+    judges: dict[str, Any] = {
+        "detector": StandInDetector(0),
+        "captioner": StandInCaptioner(),
+        "clip": StandInEmbedder(),
+    }
+    needs = stored_suite(run).needs()
+    generator = StandInGenerator(0)
+    for need in needs:
+        if need.role == "clip":
+            embedder = judges[need.role]
+            run.append("text_embeddings", embedder.embed_texts(cast(Any, need).texts), embedder.name)
     requests = make_requests(run.prompts(), 5)
     for start in range(0, len(requests), WRITTEN):
         part = list(requests[start : start + WRITTEN])
@@ -191,12 +244,10 @@ def write(images: int, folder: Path, options: argparse.Namespace) -> None:
         for row, path in zip(rows, write_shards(run, zip(rows, files), texts), strict=True):
             row["path"] = path
         run.append("images", frame("images", rows))
-        run.append(
-            need.table,
-            detector.observe(shown, need),
-            detector.name,
-            images={image.image_id: image.sha256 for image in shown},
-        )
+        for need in needs:
+            judge = judges[need.role]
+            hashes = {image.image_id: image.sha256 for image in shown}
+            run.append(need.table, judge.observe(shown, need), judge.name, images=hashes)
 
 
 def stage(name: str, options: argparse.Namespace) -> dict[str, float]:
