@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
+import obstore
 import pytest
 from commands import verism as command
 from PIL import Image
@@ -100,6 +101,20 @@ def test_who_needs_a_file_of_this_machine_is_told_so():
 
 
 # ------------------------------------------------------------------------------------------------------------- objects
+@pytest.mark.parametrize("create", [True, False])
+def test_a_shard_is_sent_without_a_copy_of_it(create, store, monkeypatch):
+    shard, sent, put = bytearray(np.random.default_rng(0).bytes(6 << 20)), [], obstore.put
+
+    def record(to, key, content, **how):
+        sent.append(content)
+        return put(to, key, content, **how)
+
+    monkeypatch.setattr(obstore, "put", record)
+    location(f"{store.root}/shard.tar").write_bytes(shard, create=create)
+    assert sent[0] is shard
+    assert location(f"{store.root}/shard.tar").read_bytes() == shard
+
+
 def test_objects_are_written_read_listed_and_removed(store):
     root = location(f"{store.root}/a")
     assert not root.exists()

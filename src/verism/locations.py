@@ -417,8 +417,9 @@ class RemotePath(_Base):
         import obstore
 
         store, key = self._place()
+        content = data if isinstance(data, bytes | bytearray) else bytes(data)  # a shard is large, and not copied
         with _errors(self):
-            obstore.put(store, key, bytes(data), mode="create" if create else "overwrite")
+            obstore.put(store, key, content, mode="create" if create else "overwrite")
         self._status = None
         return len(data)
 
