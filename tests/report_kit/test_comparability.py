@@ -21,6 +21,8 @@ from verism import api
 from verism.errors import UsageError
 from verism.imaging import encode_png
 from verism.manifest import RunSettings, Scoring
+from verism.pipeline import comparison
+from verism.pipeline.comparison import compare_runs
 from verism.records import Prompt, frame
 from verism.report_kit import tables
 from verism.report_kit.comparability import Comparability, Reason, check_comparable
@@ -162,6 +164,50 @@ def test_null_matters_only_where_both_runs_declare_the_setting(tmp_path):
     undeclared = replace(MADE, settings=())
     assert Comparability(a, b, (MADE, undeclared)).reasons == ()
     assert [r.kind for r in Comparability(a, b, (MADE, MADE)).reasons] == ["setting"]
+
+
+def adjusted(run: Run, **how) -> Run:
+    """The run with its score ``share`` adjusted for the judge's error."""
+    (own,) = [s for s in run.scores() if (s.metric, s.protocol) == ("share", "revised")]
+    kept = replace(own, value=own.value + 0.1, ci_high=own.ci_high + 0.1, adjusted="rendered")
+    run.write_scores([*run.scores(), kept])
+    key = {"metric": "share", "protocol": "revised", "group": {}, "adjusted": "rendered"}
+    run.write_adjustments([key | {"n_labels": 400, "source": "400 images", "note": ""} | how])
+    return run
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"method": "judge card", "tables": "aa" * 32}, None),
+        (
+            {"method": "judge card", "tables": "bb" * 32},
+            "judge card: aaaaaaaa, 400 items of 400 images in A, bbbbbbbb, 400 items of 400 images in B",
+        ),
+        ({"method": "prediction-powered"}, "adjusted by: judge card in A, prediction-powered in B"),
+        ({"method": "judge card"}, None),  # of an earlier version, which did not record it
+    ],
+)
+def test_numbers_adjusted_in_two_ways_are_not_compared(tmp_path, other, text):
+    a = adjusted(make(tmp_path / "a"), method="judge card", tables="aa" * 32)
+    b = adjusted(make(tmp_path / "b"), **other)
+    independent = replace(MADE, metrics=tuple(replace(spec, compare="independent") for spec in MADE.metrics))
+    rows = compare_runs(a, b, independent, protocol="revised", anyway=True)
+    assert {row.reasons for row in rows if not row.adjusted} == {()}
+    assert [row.reasons for row in rows if row.adjusted] == [() if text is None else (text,)]
+    if text is not None:
+        with pytest.raises(UsageError, match="adjust both by one card"):
+            compare_runs(a, b, independent, protocol="revised")
+
+
+def test_values_that_differ_are_never_said_to_differ_by_nothing(tmp_path, monkeypatch):
+    a, b = make(tmp_path / "a"), make(tmp_path / "b")
+    monkeypatch.setattr(comparison, "same_outcome", lambda *_: True)  # the same images, and the same verdicts
+    b.write_scores([replace(s, value=0.55) if s.metric == "share" else s for s in b.scores()])
+    independent = replace(MADE, metrics=tuple(replace(spec, compare="independent") for spec in MADE.metrics))
+    rows = {row.metric: row for row in compare_runs(a, b, independent, protocol="revised", anyway=True)}
+    assert rows["share"].difference == pytest.approx(0.05)
+    assert (rows["match"].difference, rows["match"].ci_low) == (0.0, 0.0)
 
 
 def test_a_rule_of_one_protocol_leaves_the_others_alone(tmp_path):

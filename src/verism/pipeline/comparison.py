@@ -118,7 +118,7 @@ def compare_scores(
     images or prompts err alike in part, so that true differences are found somewhat less often than they could be,
     and false ones not more often. Holm's correction runs over the groups of one metric and protocol. Scores adjusted
     for the judge's error are compared with such scores of the same kind only, and are a family of their own. Runs with
-    the same images and verdicts differ by exactly 0.
+    the same images and verdicts differ by exactly 0 where their values are equal.
 
     Args:
         a: the baseline.
@@ -149,7 +149,8 @@ def compare_scores(
     for places in families.values():
         for index, p in zip(places, holm([results[i].p_value for i in places]).tolist(), strict=True):
             results[index] = replace(results[index], p_holm=p)
-    return [_without_interval(row) for row in results] if same else results
+    # Of the same verdicts, other rules of the scores or another adjustment make other values.
+    return [_without_interval(row) if same and row.value_a == row.value_b else row for row in results]
 
 
 def shared_scores(
@@ -271,7 +272,10 @@ def compare_runs(
     for row in [*paired, *rest]:
         # A mean over other groups than the suite's is made of what its metric is made of.
         metric, over, facet = row.metric.partition(MEAN_OVER)
-        reasons = comparability.touching(metric, row.protocol, row.group)
+        reasons = (
+            *comparability.touching(metric, row.protocol, row.group),
+            *comparability.adjusted_apart(metric, row.protocol, row.group, row.adjusted),
+        )
         found += [(row.metric, reason) for reason in reasons]
         label = evidence.label_of(metric, row.protocol, row.group) + over + facet
         left_out = [evidence.left_out(n, metric, row.protocol, row.group) for n in (0, 1)]

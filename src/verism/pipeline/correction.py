@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from verism.cards import JudgeCard, Kind, Measured, find_measured
 from verism.pipeline.image_samples import ImageMatch
-from verism.records import Estimand, EstimandPart, Score
+from verism.records import Estimand, EstimandPart, Score, content_hash
 from verism.specs import Rule
 from verism.statistics.intervals import wilson
 from verism.statistics.misclassification import FittedShares, fit_shares
@@ -57,6 +57,7 @@ class Adjustment:
         trust: how far the judge was trusted, 0 to 1; NaN for cards.
         note: what to mind, or why there is no value.
         images: whether the run's images are like those of the card; None where no card was used, or none was compared.
+        tables: hash of the cards' error tables behind the score; empty where no card was used.
     """
 
     score: Score
@@ -69,6 +70,7 @@ class Adjustment:
     trust: float = math.nan
     note: str = ""
     images: ImageMatch | None = None
+    tables: str = ""
 
     def record(self) -> dict[str, Any]:
         """For a JSON file; NaN is null."""
@@ -85,6 +87,7 @@ class Adjustment:
             "judged": _finite(self.judged.value),
             "method": self.method,
             "source": self.source,
+            "tables": self.tables,
             "n_labels": self.n_labels,
             **{name: _finite(number) for name, number in numbers.items()},
             "note": self.note,
@@ -316,6 +319,7 @@ def adjust_by_cards(
                 n_labels=sum(sum(map(sum, measured.counts)) for _, measured in tables),
                 note="; ".join(dict.fromkeys(filter(None, notes))),
                 images=images,
+                tables=content_hash([(m.labels, m.counts, m.unusable) for _, m in tables]),
             )
         )
     return made

@@ -42,7 +42,7 @@ class Reason:
 
     Attributes:
         kind: ``suite``, ``judge``, ``rule``, ``real images``, ``prompts``, ``seed``, ``image size``, ``setting``,
-            ``number of images`` or ``usable answers``.
+            ``number of images``, ``usable answers`` or ``adjustment``.
         text: the difference, in words.
         remedy: what makes the runs comparable, as a command where there is one; empty if nothing does.
         metrics: names of the metrics that it touches; None for all.
@@ -154,6 +154,36 @@ class Comparability:
         found = [reason for reason in self.reasons if reason.touches(metric, protocol)]
         sizes = self._numbers_of_images(metric, protocol, group)
         return (*found, *sizes, *([] if sizes else self.usable_answers(metric, protocol, group)))
+
+    def adjusted_apart(
+        self, metric: str, protocol: str, group: Mapping[str, FacetValue], adjusted: str
+    ) -> tuple[Reason, ...]:
+        """Why one number, adjusted for the judge's error in both runs, was not adjusted in one way.
+
+        Args:
+            metric: name of the metric.
+            protocol: name of the protocol.
+            group: facet values that the number is restricted to.
+            adjusted: kind of truth that both were adjusted by; empty for scores as judged.
+        """
+        if not adjusted or self._same_run:
+            return ()
+        key = (metric, protocol, frozenset(group.items()), adjusted)
+        a, b = (adjustments.get(key) for adjustments in self._adjustments)
+        if a is None or b is None or a["method"] != b["method"]:
+            methods = [str(made["method"]) if made else "" for made in (a, b)]
+            if not all(methods):
+                return ()
+            text = self._difference("adjusted by", *methods)
+        elif a["method"] == "judge card" and a.get("tables") and b.get("tables") and a["tables"] != b["tables"]:
+            text = self._difference(
+                "judge card",
+                *(f"{made['tables'][:8]}, {made['n_labels']:,} items of {_shown(made['source'])}" for made in (a, b)),
+            )
+        else:
+            return ()
+        remedy = "adjust both by one card: verism score RUN --correct rendered --card FILE"
+        return (Reason(kind="adjustment", text=text, remedy=remedy, metrics=(metric,)),)
 
     # -------------------------------------------------------------------------------------------------- single checks
     def _difference(self, what: str, a: str, b: str) -> str:
@@ -278,6 +308,16 @@ class Comparability:
     def _scores(self) -> list[dict[tuple[str, str, Group], Score]]:
         return [
             {(s.metric, s.protocol, frozenset(s.group.items())): s for s in run.scores() if not s.adjusted}
+            for run in (self.a, self.b)
+        ]
+
+    @cached_property
+    def _adjustments(self) -> list[dict[tuple[str, str, Group, str], Mapping[str, Any]]]:
+        return [
+            {
+                (str(r["metric"]), str(r["protocol"]), frozenset(r["group"].items()), str(r["adjusted"])): r
+                for r in run.adjustments()
+            }
             for run in (self.a, self.b)
         ]
 
