@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from verism.judges.batching import (
     resized,
     shortest_side_size,
 )
-from verism.services.hub import hub_is_reachable, not_reached
+from verism.services.hub import HUB_ID, local_files_only, not_reached
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +35,6 @@ __all__ = [
     "source_name",
 ]
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 # Left out of checkpoints without loss: counters and tables that follow from the configuration.
 _DERIVED = ("num_batches_tracked", "position_ids", "relative_position_index")
 
@@ -56,11 +54,18 @@ class HubOptions(Execution):
     def where(self, id_or_path: str) -> dict[str, Any]:
         """What ``from_pretrained`` is told: not to ask the hub, either, where it cannot be reached.
 
+        Call it before torch or transformers is imported: a model that cannot be had fails at once.
+
         Args:
             id_or_path: the model.
+
+        Raises:
+            UsageError: the hub cannot be reached, and the model is not in its cache.
         """
-        local = self.local_files_only or not (Path(id_or_path).exists() or hub_is_reachable())
-        return {"revision": self.revision, "local_files_only": local}
+        return {
+            "revision": self.revision,
+            "local_files_only": local_files_only(id_or_path, wanted=self.local_files_only),
+        }
 
 
 def load_config(id_or_path: str, hub: Mapping[str, Any]) -> Any:
@@ -74,7 +79,7 @@ def load_config(id_or_path: str, hub: Mapping[str, Any]) -> Any:
     try:
         return AutoConfig.from_pretrained(id_or_path, **hub)
     except (OSError, ValueError) as err:
-        if hub.get("local_files_only") and not Path(id_or_path).exists() and _HUB_ID.fullmatch(id_or_path):
+        if hub.get("local_files_only") and not Path(id_or_path).exists() and HUB_ID.fullmatch(id_or_path):
             raise UsageError(not_reached(id_or_path)) from err
         raise UsageError(
             f"cannot load {id_or_path!r}: expected a repository of the Hugging Face hub, or a folder with config.json "

@@ -136,13 +136,13 @@ class VisionLanguageModel:
         original_blip: bool = False,
     ) -> None:
         purpose = PURPOSES[task]
+        where = hub.where(id_or_path)
         for module in ("torch", "transformers"):
             require(module, extra=EXTRA, purpose=f"{purpose} from the Hugging Face hub")
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
         self._texts_at_once = hub.batch_size
-        where = hub.where(id_or_path)
 
         config = load_config(id_or_path, where)
         self.family: str = config.model_type

@@ -1,17 +1,25 @@
-"""Whether the Hugging Face hub can be reached, asked once: a machine without a network shall not wait for retries."""
+"""Whether the Hugging Face Hub can be reached, asked once, and what is on this machine without it.
+
+A machine without a network waits neither for retries nor for the import of model libraries.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
+import re
 import socket
 import threading
+from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-__all__ = ["hub_is_reachable", "not_reached"]
+from verism.errors import UsageError
+
+__all__ = ["HUB_ID", "hub_is_reachable", "local_files_only", "not_reached"]
 
 ENDPOINT = "https://huggingface.co"
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 SECONDS = 2.0  # for the name and the connection together
 
 
@@ -44,6 +52,35 @@ def _opens(host: str, port: int) -> bool:
     asking.start()
     asking.join(SECONDS)
     return opened.is_set()
+
+
+def local_files_only(model: str, *, wanted: bool = False, kind: str = "") -> bool:
+    """Whether a model may be loaded from files of this machine alone. Imports neither torch nor transformers.
+
+    Args:
+        model: its name on the hub, or a path.
+        wanted: use local files even if the hub can be reached.
+        kind: beginning of the error's message, such as ``diffusers: ``.
+
+    Raises:
+        UsageError: only local files may be used, and no revision of the model is in the hub's cache.
+    """
+    if Path(model).exists():
+        return wanted
+    local = wanted or not hub_is_reachable()
+    if local and HUB_ID.fullmatch(model) and not _is_cached(model):
+        raise UsageError(f"{kind}{not_reached(model)}")
+    return local
+
+
+def _is_cached(model: str) -> bool:
+    """Whether the hub's cache has a folder of a model; True as well where no cache can be asked."""
+    try:
+        from huggingface_hub import constants
+        from huggingface_hub.file_download import repo_folder_name
+    except ImportError:
+        return True
+    return (Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=model, repo_type="model")).is_dir()
 
 
 def not_reached(model: str, revision: str | None = None) -> str:

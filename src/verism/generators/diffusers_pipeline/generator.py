@@ -60,6 +60,7 @@ from verism.generators.diffusers_pipeline._source import (
 )
 from verism.inference import pick_device
 from verism.records import Request, Result
+from verism.services.hub import local_files_only
 
 __all__ = ["DiffusersGenerator", "Loading", "Sampling"]
 
@@ -175,6 +176,7 @@ class DiffusersGenerator:
                 raise UsageError(f"diffusers: {option} must be at least 1, got {number}")
         if loading.lora is None and loading.lora_scale != 1.0:
             raise UsageError("diffusers: lora_scale has no effect without lora=FILE")
+        local_files_only(model, wanted=loading.local_files_only, kind="diffusers: ")  # fails before long imports
         for module in ("torch", "transformers", "diffusers"):
             require(module, extra=EXTRA, purpose=PURPOSE)
 

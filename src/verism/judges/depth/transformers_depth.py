@@ -66,13 +66,13 @@ class TransformersDepth:
     ) -> None:
         check_choice("preprocessing", preprocessing, ("model", "released"))
         check_choice("larger", larger, ("auto", "near", "far"))
+        where = hub.where(id_or_path)
         transformers = require("transformers", extra=EXTRA, purpose="a depth estimator from the Hugging Face hub")
         from transformers.models.auto import modeling_auto
 
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
-        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         if config.model_type not in modeling_auto.MODEL_FOR_DEPTH_ESTIMATION_MAPPING_NAMES:
             raise UsageError(

@@ -69,13 +69,13 @@ class OpenVocabularyDetector:
         min_score: float = 0.05,
         hub: HubOptions = HubOptions(),
     ) -> None:
+        where = hub.where(id_or_path)
         transformers = require("transformers", extra=EXTRA, purpose="an open-vocabulary detector")
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
         self._min_score = min_score
         self._phrases = dict(phrases or {})
-        where = hub.where(id_or_path)
 
         config = load_config(id_or_path, where)
         if config.model_type not in _OWL + _GROUNDED:

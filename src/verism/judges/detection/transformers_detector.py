@@ -75,6 +75,7 @@ class TransformersDetector:
         hub: HubOptions = HubOptions(),
     ) -> None:
         check_choice("preprocessing", preprocessing, ("model", "released"))
+        where = hub.where(id_or_path)
         transformers = require("transformers", extra=EXTRA, purpose="a detector from the Hugging Face hub")
         from transformers.models.auto import modeling_auto
 
@@ -83,7 +84,6 @@ class TransformersDetector:
         self._batches = Batches(hub.batch_size, self._device)
         self._aliases = dict(aliases or {})
         self._min_score = min_score
-        where = hub.where(id_or_path)
 
         config = load_config(id_or_path, where)
         if config.model_type in modeling_auto.MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:

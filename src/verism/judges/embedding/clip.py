@@ -96,12 +96,12 @@ class ClipJudge:
         cache: Path | None = None,
     ) -> None:
         check_choice("preprocessing", preprocessing, get_args(Preprocessing))
-        transformers = require("transformers", extra=EXTRA, purpose="vectors of images and texts")
         source = PRESETS.get(id_or_path, id_or_path)
+        where = hub.where(source)
+        transformers = require("transformers", extra=EXTRA, purpose="vectors of images and texts")
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
-        where = hub.where(source)
 
         config = load_config(source, where)
         self._model = load_model(transformers.AutoModel, source, where, self._dtype, self._device)

@@ -129,11 +129,11 @@ class TransformersFeatures(FeatureJudge):
         check_choice("layer", layer, get_args(ClipLayer if kind == "clip" else Dinov2Layer))
         check_choice("preprocessing", preprocessing, get_args(Preprocessing))
         self._layer = layer
+        where = hub.where(id_or_path)
         transformers = require("transformers", extra=EXTRA, purpose=f"features of {kind}:{id_or_path}")
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
-        where = hub.where(id_or_path)
 
         config = load_config(id_or_path, where)
         if kind == "dinov2" and not str(config.model_type).startswith("dino"):

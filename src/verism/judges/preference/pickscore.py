@@ -52,11 +52,11 @@ class PickScore(ModelScorer):
     """
 
     def __init__(self, id_or_path: str, *, processor: str = "", hub: HubOptions = HubOptions(batch_size=16)) -> None:
+        where = hub.where(id_or_path)
         transformers = require("transformers", extra=EXTRA, purpose="PickScore")
         self._device = pick_device(hub.device)
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
-        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         if config.model_type != "clip":
             raise UsageError(f"pickscore: {id_or_path!r} is a model of type {config.model_type!r}, not a CLIP")

@@ -103,8 +103,9 @@ def _is_open(id_or_path: str, hub: HubOptions) -> bool:
     from verism.errors import require
     from verism.judges.batching import EXTRA
 
+    where = hub.where(id_or_path)
     require("transformers", extra=EXTRA, purpose="a detector from the Hugging Face hub")
     from transformers.models.auto import modeling_auto
 
-    config = load_config(id_or_path, hub.where(id_or_path))
+    config = load_config(id_or_path, where)
     return config.model_type in modeling_auto.MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES

@@ -83,6 +83,7 @@ class TransformersSegmenter:
         hub: HubOptions = HubOptions(batch_size=1),
     ) -> None:
         check_choice("preprocessing", preprocessing, ("released", "model"))
+        where = hub.where(id_or_path)
         transformers = require("transformers", extra=EXTRA, purpose="a segmenter from the Hugging Face hub")
         from transformers.models.auto import modeling_auto
 
@@ -94,7 +95,6 @@ class TransformersSegmenter:
         self._dtype = pick_dtype(hub.dtype)
         self._batches = Batches(hub.batch_size, self._device)
         self._min_score, self._pairs, self._aliases = min_score, pairs, dict(aliases or {})
-        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         if config.model_type not in SUPPORTED:
             hint = (

@@ -49,12 +49,12 @@ class ImageClassifier:
     def __init__(
         self, id_or_path: str, *, yes: str = "", threshold: float = 0.5, hub: HubOptions = HubOptions(batch_size=16)
     ) -> None:
+        where = hub.where(id_or_path)
         transformers = require("transformers", extra=EXTRA, purpose="an image classifier from the Hugging Face hub")
         from transformers.models.auto import modeling_auto
 
         if not 0 <= threshold <= 1:
             raise UsageError(f"threshold must be in [0, 1], got {threshold}")
-        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         if config.model_type not in modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES:
             raise UsageError(

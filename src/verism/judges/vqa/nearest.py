@@ -39,11 +39,11 @@ class SentenceEmbedder:
     """
 
     def __init__(self, id_or_path: str, *, hub: HubOptions) -> None:
+        where = hub.where(id_or_path)
         for module in ("torch", "transformers"):
             require(module, extra=EXTRA, purpose="a model that embeds sentences")
         from transformers import AutoModel, AutoTokenizer
 
-        where = hub.where(id_or_path)
         config = load_config(id_or_path, where)
         self._device, self._batch = pick_device(hub.device), hub.batch_size
         self._model = load_model(AutoModel, id_or_path, where, pick_dtype(hub.dtype), self._device)
