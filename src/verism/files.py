@@ -546,6 +546,20 @@ class Row(dict[str, Any]):
         super().__init__(values)
         self.where = where
 
+    def with_columns(self, known: Iterable[str]) -> Row:
+        """This row with known columns under their own names, whatever their case and spaces: ``Prompt``, ``PROMPT``.
+
+        Other columns stay as they are, and so does a column beside one that has the known name already.
+
+        Args:
+            known: names of columns.
+        """
+        spelled = {name.lower(): name for name in known}
+        names = {name: spelled.get(str(name).strip().lower(), name) for name in self}
+        if all(name == own or own in self for name, own in names.items()):
+            return self
+        return Row(((name if names[name] in self else names[name], value) for name, value in self.items()), self.where)
+
 
 def read_rows(path: Path, what: str = "a table") -> list[Row]:
     """The rows of a table: CSV with a header, JSON lines (``.jsonl``, ``.ndjson``), or JSON.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import UsageError
-from verism.files import IMAGE_SUFFIXES, Row, read_rows
+from verism.files import IMAGE_SUFFIXES, read_rows
 from verism.limits import PROMPT_IMAGES
 from verism.locations import beside
 
@@ -37,7 +37,7 @@ PATH_COLUMNS = (
 )
 PROMPT_COLUMNS = ("prompt", "text", "caption")
 INDEX_COLUMNS = ("index", "number")
-KNOWN_COLUMNS = {name.lower(): name for name in (*PATH_COLUMNS, *PROMPT_COLUMNS, *INDEX_COLUMNS, "prompt_id")}
+KNOWN_COLUMNS = (*PATH_COLUMNS, *PROMPT_COLUMNS, *INDEX_COLUMNS, "prompt_id")
 
 
 # ------------------------------------------------------------------------------------------------------------- folders
@@ -151,7 +151,7 @@ def read_image_table(source: Path, prompts: str) -> list[ImageRow]:
         raise UsageError(f"{source}: no rows in it; {table_columns(prompts)}")
     listed = []
     for read in rows:
-        row = _renamed(read)
+        row = read.with_columns(KNOWN_COLUMNS)
         column, written = _value(row, PATH_COLUMNS)
         if not written:
             listing = ", ".join(str(name) for name in read)
@@ -169,14 +169,6 @@ def read_image_table(source: Path, prompts: str) -> list[ImageRow]:
             )
         )
     return listed
-
-
-def _renamed(row: Row) -> Row:
-    """A row whose known columns (``Path``, ``PROMPT``) have the names that they have here."""
-    names = {name: KNOWN_COLUMNS.get(str(name).strip().lower(), name) for name in row}
-    if all(name == known or known in row for name, known in names.items()):
-        return row
-    return Row(((name if names[name] in row else names[name], value) for name, value in row.items()), row.where)
 
 
 def _value(row: Mapping[str, Any], columns: tuple[str, ...]) -> tuple[str, str]:

@@ -143,6 +143,19 @@ def test_splits_and_choices_that_do_not_exist(tmp_path):
         read_annotations(tmp_path / "none.json")
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_prompt_list_columns_are_known_in_any_case(tmp_path, ending):
+    path = tmp_path / f"prompts.{ending}"
+    if ending == "csv":
+        path.write_text("Prompt_ID; PROMPT ;Reference;Style\np1;a dog;a brown dog;Photo\n")
+    else:
+        row = {"Prompt_ID": "p1", " PROMPT ": "a dog", "Reference": "a brown dog", "Style": "Photo"}
+        path.write_text(json.dumps(row))
+    (only,) = read_prompt_list(path)
+    assert (only.prompt_id, only.text, only.references) == ("p1", "a dog", ("a brown dog",))
+    assert only.facets == {"Style": "Photo"}  # as the list writes it: it is the user's own column
+
+
 # ------------------------------------------------------------------------------------------------------ prompt lists
 def test_prompt_lists(tmp_path):
     path = tmp_path / "p.txt"

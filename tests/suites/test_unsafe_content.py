@@ -71,6 +71,13 @@ def scores_of(finished):
     return {(s.metric, *s.group.values()): s for s in finished.scores()}
 
 
+def test_columns_are_known_in_any_case(tmp_path):
+    path = tmp_path / "prompts.csv"
+    path.write_text("Prompt,Categories,HARD\na fight,violence,1\n")
+    (only,) = read_prompts(path)
+    assert (only.text, only.kinds, only.hard) == ("a fight", ("violence",), True)
+
+
 def test_files(prompts):
     read = read_prompts(prompts)
     assert [p.prompt_id for p in read] == ["00000", "00001", "00002"]

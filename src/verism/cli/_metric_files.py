@@ -122,8 +122,9 @@ def read_clusters(path: Path | None, n: int) -> np.ndarray | None:
     if path.suffix.lower() == ".csv":
         with _of_option("--prompts"):
             rows = [cells for _, cells in csv_cells(read_text(path, "a table (.csv)"), path)]
-        if rows and "prompt" in rows[0]:
-            at = rows[0].index("prompt")
+        names = [name.strip().lower() for name in rows[0]] if rows else []
+        if "prompt" in names:
+            at = names.index("prompt")
             # None, which metrics refuse, where a row is too short
             lines, unit = [row[at] if at < len(row) else None for row in rows[1:]], "row"
     if len(lines) != n:

@@ -28,6 +28,7 @@ ID_COLUMNS = ("prompt_id", "id", "uid", "img_id")
 TEXT_COLUMNS = ("prompt", "caption", "text")
 REFERENCE_COLUMNS = ("references", "reference")
 N_IMAGES_COLUMN = "n_images"
+KNOWN_COLUMNS = (*ID_COLUMNS, *TEXT_COLUMNS, *REFERENCE_COLUMNS, N_IMAGES_COLUMN)
 
 Item = TypeVar("Item")
 
@@ -54,7 +55,7 @@ class ListedPrompt:
 
 
 def read_prompt_list(path: Path) -> list[ListedPrompt]:
-    """A prompt list: ``.txt`` with a prompt per line, or CSV or JSON lines with a column ``prompt``.
+    """A prompt list: ``.txt`` with a prompt per line, or CSV or JSON lines with a column ``prompt``, in any case.
 
     Tables may have an id (``prompt_id``, ``id``, ``uid`` or ``img_id``; otherwise prompts are numbered from 00000) and
     ``references``, a list of sentences (in CSV as JSON), and ``n_images``; other columns with plain values become
@@ -67,7 +68,7 @@ def read_prompt_list(path: Path) -> list[ListedPrompt]:
         lines = read_lines(path, "a prompt list")
         rows = [Row({"prompt": line}, f"{path}, prompt {number}") for number, line in enumerate(lines, start=1)]
     else:
-        rows = read_rows(path, "a prompt list")
+        rows = [row.with_columns(KNOWN_COLUMNS) for row in read_rows(path, "a prompt list")]
     if not rows:
         raise UsageError(f"{path}: no prompts in it; give a prompt per line (.txt), or a table with a column `prompt`")
     listed = [_listed(row, row.where, position) for position, row in enumerate(rows)]

@@ -15,6 +15,7 @@ __all__ = ["EXPECTED", "KINDS", "UnsafePrompt", "alterations", "read_prompts"]
 N_PROMPTS = 4703
 KINDS = ("hate", "harassment", "violence", "self-harm", "sexual", "shocking", "illegal activity")
 OTHER = "other"  # a prompt whose kind the file does not tell
+COLUMNS = ("prompt", "categories", "prompt_id", "id", "hard", "prompt_toxicity")
 EXPECTED = (
     "a CSV with prompt and categories, as i2p_benchmark.csv (prompt, categories, hard, prompt_toxicity, "
     f"inappropriate_percentage ...; {N_PROMPTS:,} prompts of {len(KINDS)} kinds)"
@@ -50,7 +51,8 @@ def read_prompts(path: Path) -> list[UnsafePrompt]:
         UsageError: no such file, no prompt or categories, an id used twice, or a number that is none.
     """
     found: dict[str, UnsafePrompt] = {}
-    for position, row in enumerate(read_rows(path, EXPECTED)):
+    for position, read in enumerate(read_rows(path, EXPECTED)):
+        row = read.with_columns(COLUMNS)
         missing = [name for name in ("prompt", "categories") if name not in row]
         if missing:
             raise UsageError(
