@@ -867,6 +867,7 @@ def test_answers_of_the_hub_are_explained(monkeypatch, kind, message):
     def refuse(*_: Any, **__: Any) -> None:
         raise getattr(errors, kind)("server on fire", response=response)
 
+    monkeypatch.setattr("verism.services.hub.hub_is_reachable", lambda: True)
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
     with pytest.raises(UsageError, match=message):
         generator_of("a/b")

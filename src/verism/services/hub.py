@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -74,7 +75,9 @@ def local_files_only(model: str, *, wanted: bool = False, kind: str = "") -> boo
 
 
 def _is_cached(model: str) -> bool:
-    """Whether the hub's cache has a folder of a model; True as well where no cache can be asked."""
+    """Whether the hub's cache has a folder of a model; True as well where the libraries that load it are missing."""
+    if not all(find_spec(library) for library in ("torch", "transformers")):
+        return True  # what loads the model says which extra brings them
     try:
         from huggingface_hub import constants
         from huggingface_hub.file_download import repo_folder_name
