@@ -70,7 +70,6 @@ PYTHON_MODULES = {
     ),
 }
 FORMATS = DOCS / "reference" / "file-formats.md"
-TERMS = DOCS / "reference" / "terms.md"
 EXAMPLE = DOCS.parent / "examples" / "plugin"
 
 HEAD = """\
@@ -712,14 +711,6 @@ def attributes(cls: type) -> dict[str, str]:
 # --------------------------------------------------------------------------------------------------------------------
 # Terms
 # --------------------------------------------------------------------------------------------------------------------
-def kinds_table() -> str:
-    """Kinds of generators and of judges."""
-    rows = [("generator", "`--model`", f"`{kind}`", prose(text)) for kind, (_, text) in GENERATORS.items()]
-    for role, kinds in JUDGES.items():
-        rows += [(role, f"`{option_of(role)}`", f"`{kind}`", prose(text)) for kind, (_, text) in kinds.items()]
-    return table(["role", "option", "kind", "what it is"], rows)
-
-
 def kinds_page() -> str:
     """Every kind of model, judge and tracker with its options; what kinds of a section share stands once."""
     parts = [KINDS_HEAD, *kind_parts("Models", "models", GENERATORS, "--model")]
@@ -803,9 +794,7 @@ def limits_table() -> str:
 
 def pages() -> dict[Path, str]:
     """Every page as it would be written."""
-    texts = {
-        path: path.read_text(encoding="utf-8") for path in (EXTENDING, LIMITS_PAGE, README, SUITES_PAGE, FORMATS, TERMS)
-    }
+    texts = {path: path.read_text(encoding="utf-8") for path in (EXTENDING, LIMITS_PAGE, README, SUITES_PAGE, FORMATS)}
     return {
         PAGE: page(),
         METRICS_CSV: metrics_csv(),
@@ -819,7 +808,6 @@ def pages() -> dict[Path, str]:
         README: between(texts[README], "suites", suites_table("docs/suites/", contains=False)),
         SUITES_PAGE: between(between(texts[SUITES_PAGE], "suites", suites_table("")), "details", suites_details()),
         FORMATS: between(texts[FORMATS], "manifest", manifest_fields()),
-        TERMS: between(texts[TERMS], "kinds", kinds_table()),
     }
 
 
