@@ -8,6 +8,7 @@ with a usable answer are one draw from ``sum_k pi_k A[k, j]``, given that there 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -149,7 +150,7 @@ class _Fit:
         likelihood = np.full(len(state), -np.inf)
         for _ in range(rounds):
             first, before = self.step(state)
-            second, _ = self.step(first)
+            second = self.expected(self.shares(first), self.rows(first))
             r, v = first - state, second - 2 * first + state
             length = np.sqrt((r**2).sum(axis=(1, 2)) / np.maximum((v**2).sum(axis=(1, 2)), TINY))
             length = np.clip(length, 1.0, 1e4)[:, None, None]
@@ -165,60 +166,106 @@ class _Fit:
 
     def step(self, state: Floats) -> tuple[Floats, Floats]:
         """The state after one step of EM, and the log-likelihood of the shares and rows that the given one implies."""
-        rows = self.card + state
-        rows /= np.maximum(rows.sum(axis=2, keepdims=True), TINY)
-        joint = self.shares(state)[:, :, None] * rows
-        chance = np.maximum(joint.sum(axis=1), TINY)
-        usable = 1 - joint[:, :, -1].sum(axis=1)
-        likelihood = (self.n * np.log(chance[:, :-1])).sum(axis=1) - self.n.sum(axis=1) * np.log(usable)
+        rows = self.rows(state)
+        joint, chance, usable = self._seen(self.shares(state), rows)
+        likelihood = (self.n * np.log(chance[:, :-1])).sum(axis=1) - self._sizes * np.log(usable)
         likelihood += (self.card * np.log(np.maximum(rows, TINY))).sum(axis=(1, 2))
         return self._share_out(joint, chance, usable), likelihood
 
+    def rows(self, state: Floats) -> Floats:
+        """The most likely rates of error for expected images, (B, K, J + 1)."""
+        rows = self.card + state
+        rows /= np.maximum(rows.sum(axis=2, keepdims=True), TINY)
+        return rows
+
     def expected(self, shares: Floats, rows: Floats) -> Floats:
         """The state that shares (B, K) and rows (B, K, J + 1) imply."""
-        joint = shares[:, :, None] * rows
-        return self._share_out(joint, np.maximum(joint.sum(axis=1), TINY), 1 - joint[:, :, -1].sum(axis=1))
+        return self._share_out(*self._seen(shares, rows))
 
     def retained(self, state: Floats) -> Floats:
         """A state to start from, from one of another held value: no class is out of the question."""
         return cast(Floats, state + 1e-6 * state.sum(axis=(1, 2), keepdims=True) / state[0].size)
 
+    @staticmethod
+    def _seen(shares: Floats, rows: Floats) -> tuple[Floats, Floats, Floats]:
+        """Chances of true and predicted class, of each predicted class, and of any usable answer."""
+        joint = shares[:, :, None] * rows
+        return joint, np.maximum(joint.sum(axis=1), TINY), 1 - joint[:, :, -1].sum(axis=1)
+
     def _share_out(self, joint: Floats, chance: Floats, usable: Floats) -> Floats:
-        per_chance = np.concatenate([self.n / chance[:, :-1], (self.n.sum(axis=1) / usable)[:, None]], axis=1)
+        per_chance = np.concatenate([self.n / chance[:, :-1], (self._sizes / usable)[:, None]], axis=1)
         return cast(Floats, joint * per_chance[:, None, :])
 
     def shares(self, state: Floats) -> Floats:
         """The most likely shares for expected images, with the number held, (B, K)."""
         by_class: Floats = state.sum(axis=2) + TINY
         by_class /= by_class.sum(axis=1, keepdims=True)
-        if np.isnan(self.at).all():
+        if self._free:
             return by_class
-        off = self.values - self.at[:, None]
+        if self._line is not None:
+            return self._line.tilted(by_class)
+        # One class: the others keep their proportions.
+        mean = (by_class * self.values).sum(axis=1, keepdims=True)
+        by = np.where(self.values == 1, self.at[:, None] / mean, (1 - self.at[:, None]) / np.maximum(1 - mean, TINY))
+        return cast(Floats, by_class * by)
+
+    # What no step changes.
+    @cached_property
+    def _sizes(self) -> Floats:
+        return cast(Floats, self.n.sum(axis=1))
+
+    @cached_property
+    def _free(self) -> bool:
+        return bool(np.isnan(self.at).all())
+
+    @cached_property
+    def _line(self) -> _Line | None:
+        """What shares are held to; None where it is the share of one class."""
         alone = (self.values == 0) | (self.values == 1)
-        if alone.all() and (self.values.sum(axis=1) == 1).all():  # one class: the others keep their proportions
-            mean = (by_class * self.values).sum(axis=1, keepdims=True)
-            by = np.where(
-                self.values == 1, self.at[:, None] / mean, (1 - self.at[:, None]) / np.maximum(1 - mean, TINY)
-            )
-            return cast(Floats, by_class * by)
-        return _tilted(by_class, off)
+        if alone.all() and (self.values.sum(axis=1) == 1).all():
+            return None
+        return _Line.through(self.values - self.at[:, None])
 
 
-def _tilted(shares: Floats, off: Floats) -> Floats:
-    """Shares w that maximise ``sum(shares * log(w))`` among those of sum 1 with ``w @ off = 0``, (B, K).
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """Shares w of sum 1 with ``w @ off = 0``.
 
-    Source: Owen 2001, Empirical Likelihood, Sec. 2.9: ``w = shares / (1 + t off)``.
+    Attributes:
+        off: (B, K).
+        squared: its squares.
+        enough: slopes that are zero but for rounding, (B,).
+        low: least multiplier, (B,).
+        high: greatest one.
     """
-    low, high = -1 / off.max(axis=1), -1 / off.min(axis=1)
-    t = np.zeros(len(off))
-    for _ in range(40):
-        by = 1 + t[:, None] * off
-        w = shares / by
-        slope = (w * off).sum(axis=1)
-        if np.all(np.abs(slope) < 1e-10 * np.abs(off).max(axis=1)):
-            break
-        low, high = np.where(slope > 0, t, low), np.where(slope > 0, high, t)
-        newton = t + slope / (w * off**2 / by).sum(axis=1)
-        t = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
-    w = shares / (1 + t[:, None] * off)
-    return cast(Floats, w / w.sum(axis=1, keepdims=True))
+
+    off: Floats
+    squared: Floats
+    enough: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def through(cls, off: Floats) -> _Line:
+        """The line of ``off``, (B, K)."""
+        return cls(off, off**2, 1e-10 * np.abs(off).max(axis=1), -1 / off.max(axis=1), -1 / off.min(axis=1))
+
+    def tilted(self, shares: Floats) -> Floats:
+        """Those of them that maximise ``sum(shares * log(w))``, (B, K).
+
+        Source: Owen 2001, Empirical Likelihood, Sec. 2.9: ``w = shares / (1 + t off)``.
+        """
+        low, high = self.low, self.high
+        t = np.zeros(len(shares))
+        by, w = np.ones_like(shares), shares
+        for _ in range(40):
+            slope = np.add.reduce(w * self.off, axis=1)
+            if (np.abs(slope) < self.enough).all():
+                break
+            falls = slope > 0
+            low, high = np.where(falls, t, low), np.where(falls, high, t)
+            newton = t + slope / np.add.reduce(w * self.squared / by, axis=1)
+            t = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
+            by = 1 + t[:, None] * self.off
+            w = shares / by
+        return cast(Floats, w / np.add.reduce(w, axis=1, keepdims=True))
