@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from source_code import statements
 
 SOURCE = Path(__file__).parents[1] / "src" / "verism"
 PACKAGES = (  # those that are held to it
@@ -51,7 +52,7 @@ def definitions(package: str) -> list[Definition]:
             expected_names(node),
         )
         for path in sorted(paths)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in statements(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
     ]
 

@@ -89,24 +89,27 @@ def findings(path: Path, words: set[str]) -> list[str]:
     if path.relative_to(HOUSE).as_posix() in MEASURES_OF_AGREEMENT:
         words = words - {"accuracy"}
     paintskills = path.relative_to(HOUSE).parts[0] in TRAINS_ON_PAINTSKILLS
-    results = []
+    results, name = [], path.relative_to(HOUSE)
+
+    def note(node: ast.AST, what: str) -> None:
+        results.append(f"{name}:{getattr(node, 'lineno', 0)} {what}")
+
     for node in ast.walk(tree):
-        where = f"{path.relative_to(HOUSE)}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words and not paintskills:
-            results.append(f"{where} names {node.value!r}")
+            note(node, f"names {node.value!r}")
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("verism.suites."):
             suite = node.module.split(".")[2]
             if suite in SUITES and not (paintskills and suite == "paintskills"):
-                results.append(f"{where} imports the suite {suite}")
+                note(node, f"imports the suite {suite}")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
             first = node.args[0]
             if isinstance(first, ast.Name) and "suite" in first.id:
-                results.append(f"{where} probes a suite by {node.func.id}")
+                note(node, f"probes a suite by {node.func.id}")
         if isinstance(node, ast.arg) and node.arg.endswith("suite") and ast.unparse(node.annotation or node) == "Any":
-            results.append(f"{where} takes a suite as Any")
+            note(node, "takes a suite as Any")
         reads_text = isinstance(node, ast.Attribute) and node.attr in ("startswith", "partition", "endswith")
         if reads_text and "suite" in ast.unparse(node.value):
-            results.append(f"{where} reads a suite's name by {node.attr}")
+            note(node, f"reads a suite's name by {node.attr}")
     return results
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+from source_code import statements
 
 import verism
 from verism.cli.main import cli
@@ -120,7 +121,7 @@ def providers() -> dict[str, list[str]]:
 
 def imported_by(path: Path) -> Iterator[str]:
     """Top-level modules that a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (name.name.partition(".")[0] for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
