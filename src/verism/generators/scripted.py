@@ -7,8 +7,9 @@ measured accuracy must agree with the true one, and false accepts and false reje
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -119,19 +120,20 @@ class ScriptedGenerator:
                 truth=self._truth(request, scene, image),
             )
 
-    def _truth(self, request: Request, scene: Scene, image: Rendered) -> dict[str, pl.DataFrame]:
+    def _truth(self, request: Request, scene: Scene, image: Rendered) -> Mapping[str, pl.DataFrame]:
         """Ground truth by table: objects, and, where something is asked or known, answers and depth."""
-        classes = tuple(self.classes)
-        truth = {
-            "detections": detections_of(request.image_id, scene, image, classes, self.colors),
-            "segments": segments_of(request.image_id, scene, image, classes, self.colors),
-            "answers": answers_of(request.image_id, scene, image, request.questions),
-            **readings_of(request.image_id, scene, image),
-            "preference_scores": preferences_of(request, scene),
+        image_id, classes = request.image_id, tuple(self.classes)
+        tables = {
+            "detections": partial(detections_of, image_id, scene, image, classes, self.colors),
+            "segments": partial(segments_of, image_id, scene, image, classes, self.colors),
+            "answers": partial(answers_of, image_id, scene, image, request.questions),
+            "preference_scores": partial(preferences_of, request, scene),
         }
+        if scene.texts:
+            tables["readings"] = partial(readings_of, image_id, image)
         if image.depth is not None:
-            truth["depths"] = depths_of(request.image_id, image.depth)
-        return truth
+            tables["depths"] = partial(depths_of, image_id, image.depth)
+        return _Tables(tables)
 
     def close(self) -> None:
         """End the renderer's processes, if it has any."""
@@ -425,25 +427,16 @@ def depths_of(image_id: str, depth: NDArray[np.floating], judge: str = "truth") 
     return frame("depths", [row])
 
 
-def readings_of(image_id: str, scene: Scene, rendered: Rendered, judge: str = "truth") -> dict[str, pl.DataFrame]:
+def readings_of(image_id: str, rendered: Rendered, judge: str = "truth") -> pl.DataFrame:
     """What a perfect OCR engine would read in a rendered scene: table ``readings``, confidence 1, in reading order.
 
     Args:
         image_id: the image.
-        scene: what was rendered.
         rendered: the image with its words.
         judge: who signs the rows.
-
-    Returns:
-        The table by its name; nothing of a scene without texts.
     """
-    if not scene.texts:
-        return {}
-    return {
-        "readings": frame(
-            "readings", reading_rows(image_id, judge, [(w.line, w.text, 1.0, w.box) for w in rendered.words])
-        )
-    }
+    words = [(w.line, w.text, 1.0, w.box) for w in rendered.words]
+    return frame("readings", reading_rows(image_id, judge, words))
 
 
 def preferences_of(request: Request, scene: Scene, judge: str = "truth") -> pl.DataFrame:
@@ -463,6 +456,27 @@ def preferences_of(request: Request, scene: Scene, judge: str = "truth") -> pl.D
         "preference_scores",
         [{"image_id": request.image_id, "judge": judge, "score": float(as_asked), "text_cut": False}],
     )
+
+
+class _Tables(Mapping[str, "pl.DataFrame"]):
+    """Tables that are made when they are first asked for: a run keeps those that its judges are asked for alone."""
+
+    def __init__(self, making: Mapping[str, Callable[[], pl.DataFrame]]) -> None:
+        self._making, self._made = making, dict[str, "pl.DataFrame"]()
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name not in self._made:
+            self._made[name] = self._making[name]()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._making
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._making)
+
+    def __len__(self) -> int:
+        return len(self._making)
 
 
 def one_hot(value: str, values: Sequence[str]) -> NDArray[np.float32]:

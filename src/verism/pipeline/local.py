@@ -190,9 +190,12 @@ def run_images(
                         on_failure(failure(a.row))
             stored = pool.submit(_store, run, arrived)  # while the judges work
             looked_at = [a.image for a in arrived if a.image is not None]
-            _ask_all(run, judges, looked_at, [a.truth[SEGMENTS] for a in arrived if SEGMENTS in a.truth])
-            for table in sorted({name for a in arrived for name in a.truth} & kept):
-                rows = pl.concat([a.truth[table] for a in arrived if table in a.truth])
+            known = {
+                table: pl.concat([a.truth[table] for a in arrived if table in a.truth])
+                for table in sorted({name for a in arrived for name in a.truth} & kept)
+            }
+            _ask_all(run, judges, looked_at, [a.truth for a in arrived])
+            for table, rows in known.items():
                 run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
             stored.result()
             # The images' own rows come last: an image is done once it is in this table.
@@ -250,7 +253,10 @@ def _in_order(judges: Sequence[tuple[Judge, Need]]) -> list[tuple[Judge, Need]]:
 
 
 def _ask_all(
-    run: Run, judges: Sequence[tuple[Judge, Need]], images: Sequence[LoadedImage], truth: Sequence[pl.DataFrame]
+    run: Run,
+    judges: Sequence[tuple[Judge, Need]],
+    images: Sequence[LoadedImage],
+    truth: Sequence[Mapping[str, pl.DataFrame]],
 ) -> None:
     """Show images to all judges, and the objects that the segmenter finds to those who look at objects.
 
@@ -258,13 +264,18 @@ def _ask_all(
         run: keeps what they say.
         judges: each judge with what it is asked.
         images: the images.
-        truth: ground truth of their objects, which counts where no segmenter is among the judges.
+        truth: ground truth of each by table; that of their objects counts where no segmenter is among the judges.
     """
     import polars as pl
 
-    found = pl.concat(truth) if truth else None
+    found: pl.DataFrame | None = None
     for judge, need in _in_order(judges):
-        rows = ask(run, judge, need, with_regions(images, found) if asks_for_regions(need) else images)
+        if asks_for_regions(need):
+            if found is None and (objects := [tables[SEGMENTS] for tables in truth if SEGMENTS in tables]):
+                found = pl.concat(objects)
+            rows = ask(run, judge, need, with_regions(images, found))
+        else:
+            rows = ask(run, judge, need, images)
         if need.table == SEGMENTS:
             found = rows
 
