@@ -741,7 +741,7 @@ def kind_parts(title: str, what: str, kinds: Iterable[str], flag: str) -> list[s
             row = (f"`{option['name']}`", plain_type(option["type"]), kind_default(option), meaning_of(option))
             owners.setdefault(row, []).append(kind)
         if record["passes_on"]:
-            owners.setdefault(("any other", DASH, DASH, "Passed on as it is."), []).append(kind)
+            owners.setdefault(("any other", DASH, DASH, "Passed on unchanged."), []).append(kind)
     parts = [f"## {title}\n", f"`{flag}`\n", table(["kind", "what it is", "argument"], arguments)]
     if owners:
         listed = [(", ".join(f"`{kind}`" for kind in members), *row) for row, members in owners.items()]

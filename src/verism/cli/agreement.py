@@ -40,7 +40,7 @@ def agreement(run_dir: Path, by: str | None, min_right: float, resamples: int, s
 
     Majorities (and ties), percent agreement, Krippendorff's alpha, Fleiss' and Cohen's kappa, phi, MCC, Kendall's
     tau-b and Spearman's rho per question and rater; each judge against the majority: confusion, sensitivity and
-    specificity per class and group, AUC where it tells a probability. Numbers of judges beside ratings on a scale:
+    specificity per class and group, AUC where it gives a probability. Numbers of judges beside ratings on a scale:
     tau-b, rho, r; of tones also the share within one. Pairs of images: which run annotators prefer, with a permutation
     test. Intervals resample prompts.
     """

@@ -81,21 +81,18 @@ class _OfImages:
 @click.option("--device", help="Device of the judge: cpu, cuda ...")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def card(run_dir: Path | None, role: str | None, out: Path, as_json: bool, **options: Any) -> None:
-    """Keep how often a judge predicts what for each true class: of images of known content, or of a finished RUN.
+    """Measure how often a judge predicts each class, by true class, on known images or a finished RUN.
 
     \b
     verism judge card --role skin_tone --judge builtin --truth PORTRAITS --out card.json
     verism judge card --role skin_tone --judge cascade:illumination=grey-world --truth PORTRAITS --out grey.json
-
     verism judge card runs/mine --from human --by object --out people.json
     verism judge card runs/scripted --from truth --out rendered.json
+    verism score RUN --correct rendered --card card.json      (adjusts a run judged by exactly this judge)
 
-    From a RUN: `human` takes the majority of the annotators who rated its images (verism annotate) for the truth,
-    `truth` the ground truth of a generator that renders (verism run ... --model scripted:error=0.4). `model` is
-    `human` where a model gave the answers instead of a person; the card and all numbers adjusted by it record that.
-
-    Use the card to adjust the numbers of runs judged by exactly this judge:
-    verism score RUN --correct rendered --card card.json
+    Ground truth of a RUN: with `--from human` the majority of the annotators who rated its images (verism annotate),
+    with `--from truth` that of a generator that renders (verism run ... --model scripted:error=0.4). `--from model` is
+    `human` with answers from a model; the card and all numbers adjusted by it record that.
     """
     of_run = _OfRun(**{name: options.pop(name) for name in ("source", "by", "min_right", "note")})
     of_images = _OfImages(**options)
@@ -196,7 +193,7 @@ def _read(path: Path) -> JudgeCard:
 @click.argument("cards", nargs=-1, required=True, type=PathType())
 @click.option("--out", required=True, type=PathType(dir_okay=False), help="Output file of the card (.json).")
 def merge(cards: tuple[Path, ...], out: Path) -> None:
-    """Several CARDS of one judge as one: their counts add up.
+    """Merge several CARDS of one judge: their counts add up.
 
     \b
     verism judge merge people-1.json people-2.json --out people.json

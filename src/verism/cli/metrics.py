@@ -45,7 +45,7 @@ LONG_NOTE = "computed anew for many parts of the images, which takes a while; --
 
 @click.group(cls=Group)
 def metrics() -> None:
-    """Single metrics on features, embeddings or captions that you have as files.
+    """Compute single metrics from files of features, embeddings or captions.
 
     \b
     verism metrics prdc --real real.npy --generated mine.npy -k 3
@@ -115,7 +115,7 @@ def metrics_prdc(
     probes: int,
     as_json: bool,
 ) -> None:
-    """Precision, recall, density and coverage of generated images against real ones.
+    """Compute precision, recall, density and coverage of generated images against real ones.
 
     \b
     verism metrics prdc --real real.npy --generated mine.npy -k 3 --json
@@ -171,7 +171,7 @@ def metrics_prdc(
 def metrics_fid(
     real: Path, generated: Path, prompts: Path | None, infinity: bool, no_interval: bool, seed: int, as_json: bool
 ) -> None:
-    """Fréchet distance. It is FID if the features are those of the FID Inception network.
+    """Compute the Fréchet distance: the FID, if the features are those of the FID Inception network.
 
     Either side may be a statistics file (.npz with mu and sigma), as published for many data sets.
 
@@ -230,7 +230,7 @@ def metrics_kid(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Kernel (Inception) distance: unbiased, so sets of different sizes compare.
+    """Compute the kernel distance (KID): unbiased, so values of different numbers of images compare.
 
     \b
     verism metrics kid --real real.npy --generated mine.npy --json
@@ -263,7 +263,7 @@ def metrics_kid(
 def metrics_inception_score(
     logits: Path | None, probabilities: Path | None, splits: int, prompts: Path | None, as_json: bool
 ) -> None:
-    """Inception score from a classifier's predictions.
+    """Compute the Inception score from a classifier's predictions.
 
     \b
     verism metrics inception-score --logits logits.npy --json
@@ -475,7 +475,7 @@ def metrics_gep(frequencies: Path, as_json: bool) -> None:
 )
 @_as_json
 def metrics_tone(images: tuple[Path, ...], box: str | None, average: str, illumination: str, as_json: bool) -> None:
-    """Colour, ITA and Monk tone of an image or a region of it, and the tones of the faces in it.
+    """Compute colour, ITA and Monk tone of an image or a region of it, and the tones of the faces in it.
 
     Without --box, the built-in networks find faces and estimate their tones whatever the light, and the colour is that
     of the whole image. Three ways lead from a colour to a tone: revised (CIELAB in real units; nearest tone by
@@ -642,10 +642,10 @@ def _box(text: str) -> tuple[int, int, int, int]:
 def metrics_mad(counts: str | None, counts_file: Path | None, target: str | None, seed: int, as_json: bool) -> None:
     """Compute the mean absolute deviation (MAD) of class shares from equal shares, or from a target.
 
-    Of several prompts: the mean of the MADs of each, with an interval by resampling prompts; what a model without
-    imbalance would show at these numbers of images; an estimate without that part; and the MAD of all together. Of
-    one prompt: the interval is that of the MAD of its true shares. Divisor K is the published formula, K-1 what Tables
-    8 and 9 of the first DALL-Eval paper print.
+    For several prompts it prints the mean of their MADs with an interval by resampling prompts, the MAD to expect of a
+    model without imbalance at these numbers of images, an estimate without that bias, and the MAD of all images
+    together. For one prompt the interval is of the MAD of its true shares. Divisor K is the published formula; Tables 8
+    and 9 of the first DALL-Eval paper use K-1.
 
     \b
     verism metrics mad --counts 7,2 --json

@@ -74,7 +74,7 @@ def init(file: Path, force: bool) -> None:
 @click.option("--out", type=PathType(), help="Directory of the plan's runs; finished pairs are left out.")
 @_json
 def check(file: Path, variables: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Print what the runs would ask for, and everything that they would refuse. Nothing is generated.
+    """Print what the runs would generate and observe, and every reason to refuse one. Nothing is generated.
 
     Models and judges are loaded as the runs would load them. Exit code 2 if a pair would be refused.
 

@@ -36,7 +36,7 @@ def reproduce() -> None:
     verism reproduce digin --json
 
     No images and no models are needed. Exit code 0: all is as documented; 1: a figure differs in a way that is not
-    known, a mistake of ours.
+    known, an error in verism.
     """
 
 

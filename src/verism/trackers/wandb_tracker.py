@@ -22,8 +22,8 @@ class WeightsAndBiases:
     Args:
         project: name of the project.
         entity: user or team. Default: the account's.
-        mode: ``offline`` writes files for a later ``wandb sync``; ``disabled`` logs nothing. Default: WANDB_MODE, else
-            online.
+        mode: mode of wandb. ``offline`` writes files for a later ``wandb sync``; ``disabled`` logs nothing.
+            Default: WANDB_MODE, else online.
         dir: folder of wandb's files. Default: wandb's own, ``./wandb``.
         run_name: name of the run. Default: the model's name in a plan, else the run directory's.
         run_id: id of an existing run to continue.

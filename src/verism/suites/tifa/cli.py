@@ -26,7 +26,9 @@ def tifa() -> None:
 @click.argument("ratings", type=PathType())
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def human(ratings: Path, as_json: bool) -> None:
-    """Measure how well each metric in RATINGS (released format) agrees with people; published Spearman's is Pearson's.
+    """Measure how well each metric in RATINGS (released format) agrees with people.
+
+    The coefficients published as Spearman's are Pearson's.
 
     \b
     verism tifa human human_annotations_with_scores.json
