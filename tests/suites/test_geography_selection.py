@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from verism.suites.geography.selection import Side, choose, draw, duplicates, printed_keys, vector_keys
+from verism.suites.geography.selection import RowsOf, Side, choose, draw, duplicates, printed_keys, vector_keys
 
 
 def side(cells, *, start=0.0, prefix="p"):
@@ -13,7 +13,7 @@ def side(cells, *, start=0.0, prefix="p"):
     objects = [o for (o, _), n in cells.items() for _ in range(n)]
     regions = [r for (_, r), n in cells.items() for _ in range(n)]
     ids = [f"{prefix}{i:04d}" for i in range(len(objects))]
-    features = (start + np.arange(len(ids), dtype=np.float32))[:, None]
+    features = RowsOf.all((start + np.arange(len(ids), dtype=np.float32))[:, None])
     return Side(ids=ids, objects=objects, regions=regions, features=features)
 
 
@@ -61,7 +61,7 @@ def test_revised_draws_do_not_depend_on_the_order_of_tables():
         ids=[real.ids[i] for i in order],
         objects=[real.objects[i] for i in order],
         regions=[real.regions[i] for i in order],
-        features=real.features[order],
+        features=RowsOf(real.features.matrix, order),
     )
     same = [
         [sorted(ids(s, chosen(protocol, s, made, per_cell=6).real[c])) for c in GRID]
@@ -156,7 +156,7 @@ def test_all_copies_or_all_but_one():
 
 def test_vectors_are_equal_if_all_their_numbers_are():
     x = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, 1.0000001]], dtype=np.float32)
-    a, b, c = vector_keys(x)
+    a, b, c = vector_keys(RowsOf.all(x))
     assert a == b != c
 
 
@@ -168,9 +168,9 @@ def test_the_printed_form_of_long_vectors_hides_their_middle():
     third = one.copy()
     third[2] += 1e-3
     assert str(one) == str(other) != str(third)  # what the released script compares
-    keys = printed_keys(np.stack([one, other, third]))
+    keys = printed_keys(RowsOf.all(np.stack([one, other, third])))
     assert keys[0] == keys[1] != keys[2]
-    short = printed_keys(np.stack([one[:900], other[:900]]))
+    short = printed_keys(RowsOf.all(np.stack([one[:900], other[:900]])))
     assert short[0] != short[1]  # numpy prints 1,000 values whole
 
 
@@ -178,8 +178,8 @@ def doubled():
     """Cell (a, N): rows 0 and 1 are equal. Cells (a, S) and (b, N): one image each that is also in another region."""
     real, made = side(dict.fromkeys(GRID, 6)), side(dict.fromkeys(GRID, 6), prefix="g")
     for s in (real, made):
-        s.features[1] = s.features[0]
-        s.features[6] = s.features[12]  # (a, S) and (b, N)
+        s.features.matrix[1] = s.features.matrix[0]
+        s.features.matrix[6] = s.features.matrix[12]  # (a, S) and (b, N)
     return real, made
 
 

@@ -10,9 +10,15 @@ import polars as pl
 import pytest
 
 from verism.errors import UsageError
+from verism.manifest import RunSettings
 from verism.metrics.manifold import PRDC, expected_coverage, half_samples, prdc
+from verism.pipeline.scoring import score_run
 from verism.records import PROTOCOLS, TABLES, EmbeddingNeed, FeatureNeed, Observed, frame, make_image_id, schema
 from verism.references import write_reference
+from verism.store import Run, sorted_verdicts
+from verism.store import blocks as store_blocks
+from verism.suites.base import complete_scores
+from verism.suites.geography import selection
 from verism.suites.geography import suite as suite_module
 from verism.suites.geography.suite import Geography, GeographyDollarStreet
 
@@ -503,6 +509,38 @@ def test_vectors_that_cannot_be_used_are_left_out_and_counted(golden):
         if i.endswith(("car#0", "car#1", "car#2")) and "Africa" in i
     }
     assert list(reasons.values()) == ["its vector is not finite or has another length"] * 2 + ["not looked at"]
+
+
+@pytest.mark.parametrize("broken", [False, True, "all"])
+def test_features_from_a_file_give_the_same_scores(broken, golden, tmp_path, monkeypatch):
+    suite = golden.build(k=1)
+    seen = golden.observed(suite)
+    features = seen.observations["features"]
+    vectors = features["vector"].to_list()
+    if broken:
+        vectors[0], vectors[1], vectors[2] = [float("nan")], [1.0, 2.0], None
+    if broken == "all":
+        vectors = [None] * len(vectors)
+    features = features.with_columns(vector=pl.Series(vectors, dtype=pl.List(pl.Float32)))
+    seen = replace(seen, observations={**seen.observations, "features": features})
+    run = Run.start(tmp_path / "run", RunSettings(suite="geography", suite_settings=dict(suite.settings())))
+    run.write_prompts(suite.prompts())
+    run.append("images", seen.images)
+    run.append("reference", seen.reference)
+    judges = {table: rows["judge"][0] for table, rows in seen.observations.items()}
+    for table, rows in seen.observations.items():
+        run.append(table, rows, judges[table])
+    mapped = []
+    map_vectors = Run.map_vectors
+    monkeypatch.setattr(Run, "map_vectors", lambda *a, **k: mapped.append(a[1]) or map_vectors(*a, **k))
+    monkeypatch.setattr(store_blocks, "BLOCK", 7)
+    monkeypatch.setattr(selection, "ROWS_AT_ONCE", 5)
+    scores = score_run(run, suite)
+    assert mapped == ["features", "reference_features"]
+    verdicts = suite.with_rules().verdicts(seen)
+    expected = complete_scores(suite, suite.with_rules().scores(seen, verdicts))
+    assert [repr(s) for s in scores] == [repr(s) for s in expected]
+    assert run.verdicts().equals(sorted_verdicts(verdicts))
 
 
 def test_nothing_usable_at_all_is_no_crash(golden):

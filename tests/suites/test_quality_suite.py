@@ -414,8 +414,8 @@ def test_features_from_files_give_the_scores_of_those_in_memory(tmp_path, block,
     files = []
     map_vectors = Run.map_vectors
 
-    def noted(self, *arguments):
-        rows, vectors = map_vectors(self, *arguments)
+    def noted(self, *arguments, **options):
+        rows, vectors = map_vectors(self, *arguments, **options)
         files.append((type(vectors), len(vectors), rows["vector"].null_count()))
         return rows, vectors
 

@@ -347,7 +347,9 @@ def observed_of(
     vectors = {}
     for table in mapped:
         assert folder is not None
-        observations[table], vectors[table] = run.map_vectors(table, named[table], folder)
+        observations[table], vectors[table] = run.map_vectors(
+            table, named[table], folder, uneven=suite.takes_uneven_vectors
+        )
     reference = run.read("reference")
     return Observed(
         prompts={p.prompt_id: p for p in run.prompts()},

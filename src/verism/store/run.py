@@ -1148,16 +1148,23 @@ class Run:
 
             yield ImageBlocks(len(dealer), read)
 
-    def map_vectors(self, table: str, judge: str, folder: Path) -> tuple[pl.DataFrame, NDArray[np.float32]]:
+    def map_vectors(
+        self, table: str, judge: str, folder: Path, *, uneven: bool = False
+    ) -> tuple[pl.DataFrame, NDArray[np.float32]]:
         """Vectors of a judge as an array in a file, and the table's rows without them.
 
         Args:
             table: ``features`` or ``reference_features``.
             judge: full name of the judge.
             folder: for the file; it must stay as long as the array is used.
+            uneven: whether vectors may be missing or of several lengths: then those that are not as long as most are
+                NaN.
 
         Returns:
             The rows sorted by image, their column ``vector`` empty; and the vectors in their order, shape (N, D).
+
+        Raises:
+            VerismError: vectors that are missing or of several lengths, unless they may be ``uneven``.
         """
         import numpy as np
         import polars as pl
@@ -1166,16 +1173,27 @@ class Run:
 
         path, rows, dim = folder / f"{table}.f32", [], 0
         with path.open("wb") as file, self.blocks({table: judge}, images=_listing_of(table) or "images") as blocks:
+            lengths: Counter[int] = Counter()
+            for _, tables in blocks if uneven else ():
+                lengths.update(tables[table]["vector"].list.len().drop_nulls().to_list())
+            usual = max(lengths, key=lambda length: (lengths[length], length), default=0)
             for _, tables in blocks:
-                some = vectors_of(tables[table]["vector"]).astype(np.float32, copy=False)
+                vectors = tables[table]["vector"]
+                if uneven:
+                    nothing = pl.Series([[None] * usual], dtype=vectors.dtype)
+                    vectors = vectors.zip_with(vectors.list.len().fill_null(-1) == usual, nothing)
+                if usual or not uneven:
+                    some = vectors_of(vectors).astype(np.float32, copy=False)
+                else:
+                    some = np.zeros((0, 0), np.float32)
                 if len(some) and dim not in (0, some.shape[1]):
                     raise VerismError(f"vectors of one judge must be of one size; got lengths {[dim, some.shape[1]]}")
                 dim = some.shape[1] or dim
                 some.tofile(file)
                 rows.append(tables[table].with_columns(pl.lit(None, schema(table)["vector"]).alias("vector")))
         found = pl.concat(rows)
-        if not found.height:
-            return found, np.zeros((0, 0), np.float32)
+        if not dim:
+            return found, np.zeros((found.height, 0), np.float32)
         return found, np.memmap(path, np.float32, "r", shape=(found.height, dim))
 
     def _deal(self, dealer: Dealer, table: str, judge: str | None, columns: list[str] | None = None) -> None:

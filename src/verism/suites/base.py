@@ -158,6 +158,8 @@ class Suite(ABC):
             and state of all in either case, and no other column has a value.
         maps_vectors: whether vectors of features come as arrays in files, ``Observed.vectors``, and not in the tables,
             so that any number of them can be gone through.
+        takes_uneven_vectors: whether of these arrays, vectors that are missing or not as long as most are NaN; they are
+            an error otherwise.
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
         growing_settings: names of settings that only say how much is asked: a run may go on with other values of them
             if all of its prompts are asked again, unchanged.
@@ -182,6 +184,7 @@ class Suite(ABC):
     whole_prompts: ClassVar[bool] = False
     lists_images: ClassVar[bool] = False
     maps_vectors: ClassVar[bool] = False
+    takes_uneven_vectors: ClassVar[bool] = False
     named_judges_only: ClassVar[bool] = False
     growing_settings: ClassVar[tuple[str, ...]] = ("limit", "n_images")
 

@@ -26,7 +26,7 @@ from verism.metrics.manifold import (
 )
 from verism.metrics.retrieval import cosine
 from verism.records import FacetValue, Observed, Prompt
-from verism.suites.geography.selection import Choice, Side, choose
+from verism.suites.geography.selection import ROWS_AT_ONCE, Choice, RowsOf, Side, choose
 from verism.suites.geography.worlds import FAMILIES
 from verism.suites.verdict_table import NOT_OBSERVED, image_problem
 
@@ -164,11 +164,27 @@ class Measured:
 class Vectors:
     """Vectors of a table by image or text, and why some cannot be used."""
 
-    def __init__(self, table: pl.DataFrame | None, key: str = "image_id") -> None:
+    def __init__(
+        self, table: pl.DataFrame | None, key: str = "image_id", mapped: NDArray[np.float32] | None = None
+    ) -> None:
+        """Vectors of a table.
+
+        Args:
+            table: its rows; None for none.
+            key: column that names the image or text.
+            mapped: its vectors where these lie in a file, in the order of the rows (``Observed.vectors``).
+        """
         self.rows: dict[str, int] = {}
         self.seen: set[str] = set()
         self.matrix: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
         if table is None or table.is_empty():
+            return
+        if mapped is not None:
+            names = table[key].to_list()
+            self.seen, self.matrix = set(names), mapped
+            for start in range(0, len(mapped) if mapped.shape[1] else 0, ROWS_AT_ONCE):
+                finite = np.isfinite(mapped[start : start + ROWS_AT_ONCE]).all(axis=1)
+                self.rows |= {names[start + row]: start + row for row in np.flatnonzero(finite).tolist()}
             return
         import polars as pl
 
@@ -177,7 +193,7 @@ class Vectors:
         table = table.with_columns(pl.col("vector").cast(pl.List(pl.Float32)))  # polars makes arrays of equal lengths
         lengths = table["vector"].list.len()
         # The width most images have: one row of another kind must not spoil the rest.
-        width = lengths.drop_nulls().mode().max()
+        width = lengths.drop_nulls().mode().max() or 0
         complete = table.filter((pl.col("vector").list.len() == width) & (pl.col("vector").list.len() > 0))
         if complete.is_empty():
             return
@@ -194,12 +210,9 @@ class Vectors:
             return ""
         return "its vector is not finite or has another length" if name in self.seen else NOT_OBSERVED
 
-    def of(self, names: Iterable[str]) -> NDArray[np.float32]:
+    def of(self, names: Iterable[str]) -> RowsOf:
         """Vectors of images that have one, shape (N, D)."""
-        rows = [self.rows[name] for name in names]
-        if rows == list(range(len(self.matrix))):
-            return self.matrix
-        return self.matrix[rows]
+        return RowsOf(self.matrix, np.array([self.rows[name] for name in names], dtype=np.intp))
 
 
 def _paired_region(prompt: Prompt, index: int) -> str | None:
@@ -283,8 +296,10 @@ def measure(
         known: ids and features of real images that are not in the tables (a reference file scored directly).
     """
     tables = observed.observations
-    features, embeddings = Vectors(tables.get("features")), Vectors(tables.get("embeddings"))
-    real_features = Vectors(tables.get("reference_features"))
+    features, embeddings = (
+        Vectors(tables.get(table), mapped=observed.vectors.get(table)) for table in ("features", "embeddings")
+    )
+    real_features = Vectors(tables.get("reference_features"), mapped=observed.vectors.get("reference_features"))
     if not real_features.rows and known is not None:
         real_features.rows = {name: i for i, name in enumerate(known[0])}
         real_features.seen, real_features.matrix = set(known[0]), known[1]
@@ -470,7 +485,7 @@ def _similarities(made: Sequence[Made], embeddings: Vectors, texts: Vectors) -> 
     usable = [m for m in made if not m.no_vector]
     if not usable or not texts.rows or embeddings.matrix.shape[1] != texts.matrix.shape[1]:
         return {}
-    vectors = embeddings.of(m.image_id for m in usable)
+    vectors = embeddings.of(m.image_id for m in usable)[:]
     absent = np.full(texts.matrix.shape[1], np.nan, dtype=np.float32)
 
     def against(names: Sequence[str]) -> NDArray[np.float64]:
@@ -508,9 +523,11 @@ def _counted(
         ids=[m.image_id for m in usable],
         objects=[m.object for m in usable],
         regions=[m.region for m in usable],
-        features=features.of(m.image_id for m in usable) if by_features else np.zeros((len(usable), 1), np.float32),
+        features=features.of(m.image_id for m in usable)
+        if by_features
+        else RowsOf(np.zeros((1, 1), np.float32), np.zeros(len(usable), np.intp)),
     )
-    nothing = Side(ids=[], objects=[], regions=[], features=side.features[:0])
+    nothing = Side(ids=[], objects=[], regions=[], features=RowsOf(side.features.matrix, side.features.rows[:0]))
     choice = choose(
         "released", nothing, side, objects=objects, regions=regions, balanced=balanced, per_cell=rules.per_cell,
         smallest=1, dedup=rules.dedup if by_features else "none",

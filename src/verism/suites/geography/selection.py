@@ -14,6 +14,7 @@ does; ``revised`` from the order of names, so that shuffled tables give the same
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -22,9 +23,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DEDUP", "SEED", "Cell", "Choice", "Side", "choose", "draw", "duplicates", "printed_keys", "vector_keys"]
+__all__ = [
+    "DEDUP",
+    "ROWS_AT_ONCE",
+    "SEED",
+    "Cell",
+    "Choice",
+    "RowsOf",
+    "Side",
+    "choose",
+    "draw",
+    "duplicates",
+    "printed_keys",
+    "vector_keys",
+]
 
 SEED = 42
+ROWS_AT_ONCE = 8_192  # of vectors that are gone through
 DEDUP = ("protocol", "none", "one", "all")
 # What numpy's printed form of a long vector shows: so many values at either end, at so many digits, if it is longer
 # than the last number. The authors' script tells generated images apart by it.
@@ -32,6 +47,30 @@ EDGE_VALUES, PRINTED_DIGITS, PRINTED_WHOLE = 3, 8, 1000
 
 Cell = tuple[str, str]  # object, region
 Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOf:
+    """Rows of a matrix that may lie in a file: they are read where they are asked for.
+
+    Attributes:
+        matrix: shape (M, D).
+        rows: which of its rows, in which order, shape (N,).
+    """
+
+    matrix: NDArray[np.float32]
+    rows: Rows
+
+    @classmethod
+    def all(cls, matrix: NDArray[np.float32]) -> RowsOf:
+        """All rows of a matrix, in their order."""
+        return cls(matrix, np.arange(len(matrix)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, chosen: Rows | slice) -> NDArray[np.float32]:
+        return self.matrix[self.rows[chosen]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,13 +81,13 @@ class Side:
         ids: unique ids of the images.
         objects: name of each image's object, as facets have it.
         regions: key of each image's region, or None for ``{object}`` images that belong to every region.
-        features: shape (N, D).
+        features: of N rows.
     """
 
     ids: Sequence[str]
     objects: Sequence[str]
     regions: Sequence[str | None]
-    features: NDArray[np.float32]
+    features: RowsOf
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -78,21 +117,34 @@ class Choice:
 
 
 # ---------------------------------------------------------------------------------------------------------- duplicates
-def vector_keys(features: NDArray[np.float32]) -> list[Hashable]:
+def vector_keys(features: RowsOf) -> list[Hashable]:
     """Keys that are equal exactly for equal vectors (0 and -0 are equal), shape (N,)."""
-    return [row.tobytes() for row in features + np.float32(0)]
+    return [
+        _digest(row)
+        for start in range(0, len(features), ROWS_AT_ONCE)
+        for row in features[start : start + ROWS_AT_ONCE] + np.float32(0)
+    ]
 
 
-def printed_keys(features: NDArray[np.float32]) -> list[Hashable]:
+def printed_keys(features: RowsOf) -> list[Hashable]:
     """Keys as the released script makes them for generated images: what numpy prints of a vector.
 
     Of a vector of more than 1,000 values that is the first and last three, at 8 digits, so that different images can
     be taken for duplicates. We round to 8 decimals, also where numpy would switch to powers of ten.
     """
-    columns = np.arange(features.shape[1])
-    if features.shape[1] > PRINTED_WHOLE:
+    columns = np.arange(features.matrix.shape[1])
+    if len(columns) > PRINTED_WHOLE:
         columns = np.concatenate([columns[:EDGE_VALUES], columns[-EDGE_VALUES:]])
-    return [row.tobytes() for row in np.round(features[:, columns].astype(np.float64), PRINTED_DIGITS) + 0.0]
+    return [
+        _digest(row)
+        for start in range(0, len(features), ROWS_AT_ONCE)
+        for row in np.round(features[start : start + ROWS_AT_ONCE][:, columns].astype(np.float64), PRINTED_DIGITS) + 0.0
+    ]
+
+
+def _digest(row: NDArray[np.floating]) -> bytes:
+    """A hash of a row: the rows themselves would be another copy of all vectors."""
+    return hashlib.blake2b(row.tobytes(), digest_size=16).digest()
 
 
 def duplicates(keys: Sequence[Hashable], how: str, labels: Sequence[Hashable] | None = None) -> NDArray[np.bool_]:

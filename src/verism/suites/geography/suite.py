@@ -97,6 +97,8 @@ class Geography(Suite):
         info: name, title, question, protocols and limits, see ``Suite``.
         commands: commands of its own for the command line, see ``Suite``.
         published: published figures that can be recomputed, see ``Suite``.
+        maps_vectors: features are read from files, see ``Suite``.
+        takes_uneven_vectors: images whose vectors are not as those of most are unusable, see ``Suite``.
         judge_roles: roles of the judges it may ask.
         demos: what it shows offline, see ``Demo``.
         options: what decides prompts and needs, see ``Option``.
@@ -130,6 +132,8 @@ class Geography(Suite):
     )
     commands: ClassVar[Mapping[str, str]] = {"data check": "verism.suites.geography.cli:check"}
     published: ClassVar[Mapping[str, str]] = {"digin": "verism.suites.geography.published:digin"}
+    maps_vectors: ClassVar[bool] = True
+    takes_uneven_vectors: ClassVar[bool] = True
     judge_roles: ClassVar[tuple[str, ...]] = ("features", "clip")
     growing_settings = ("families",)
     demos: ClassVar[tuple[Demo, ...]] = DEMOS
