@@ -268,4 +268,4 @@ class _Line:
             t = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
             by = 1 + t[:, None] * self.off
             w = shares / by
-        return cast(Floats, w / np.add.reduce(w, axis=1, keepdims=True))
+        return w / np.add.reduce(w, axis=1, keepdims=True)

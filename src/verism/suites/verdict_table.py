@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from verism.records import Observed, Prompt, schema
+from verism.records import TABLES, Observed, Prompt, schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,14 +87,16 @@ def in_order_of(prompt_ids: Sequence[str]) -> Callable[[pl.Series], pl.Series]:
     return key
 
 
+WIDTH = len(TABLES["verdicts"])
 CHUNK = 65_536  # rows of verdicts held as Python objects, which take several times the memory of a table's
+as_json = json.JSONEncoder(ensure_ascii=False).encode  # one encoder: json.dumps makes a new one for each row
 
 
 class VerdictRows:
-    """The table ``verdicts``, column by column: a run may have millions of rows."""
+    """The table ``verdicts``: a run may have millions of rows."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, list[Any]] = {name: [] for name in schema("verdicts")}
+        self._cells: list[Any] = []  # of one row after the other
         self._tables: list[pl.DataFrame] = []
 
     def add(
@@ -129,32 +131,31 @@ class VerdictRows:
         detail: Mapping[str, Any] | None = None,
     ) -> None:
         """A decision about an image by its ids; ``prompt_id`` is empty for real images. Else as for ``add``."""
-        text = None if detail is None else json.dumps(dict(detail), ensure_ascii=False)
-        row = (image_id, prompt_id, protocol, rule, value, reason, text)
-        for column, cell in zip(self._columns.values(), row, strict=True):
-            column.append(cell)
-        if len(self._columns["image_id"]) >= CHUNK:
+        text = None if detail is None else as_json(dict(detail)) if detail else "{}"
+        self._cells += (image_id, prompt_id, protocol, rule, value, reason, text)
+        if len(self._cells) >= CHUNK * WIDTH:
             self._flush()
 
     def _flush(self) -> None:
         import polars as pl
 
         series = []
-        for name, dtype in schema("verdicts").items():
+        for place, (name, dtype) in enumerate(schema("verdicts").items()):
+            column = self._cells[place::WIDTH]
             if dtype != pl.String:
-                series.append(pl.Series(name, self._columns[name], dtype=dtype))
+                series.append(pl.Series(name, column, dtype=dtype))
                 continue
             # Ids and reasons stand in many rows each: those that are equal share their bytes.
-            number = {text: row for row, text in enumerate(dict.fromkeys(self._columns[name]))}
-            rows = pl.Series([number[text] for text in self._columns[name]], dtype=pl.UInt32)
+            number = {text: row for row, text in enumerate(dict.fromkeys(column))}
+            rows = pl.Series([number[text] for text in column], dtype=pl.UInt32)
             series.append(pl.Series(name, list(number), dtype=dtype).gather(rows))
         self._tables.append(pl.DataFrame(series))
-        self._columns = {name: [] for name in self._columns}
+        self._cells = []
 
     def table(self) -> pl.DataFrame:
         """The rows as table ``verdicts``."""
         import polars as pl
 
-        if not self._tables or self._columns["image_id"]:
+        if not self._tables or self._cells:
             self._flush()
         return self._tables[0] if len(self._tables) == 1 else pl.concat(self._tables)
