@@ -435,12 +435,15 @@ class PaintSkills(Suite):
             for name in skills:
                 of_skill = of_protocol.join(facets.filter(pl.col("skill") == name), on="prompt_id", how="inner")
                 of_skill = of_skill.sort("prompt_id", "rule")
-                headline = self._proportion("accuracy", protocol, {"skill": name}, of_skill)
+                by_rule = of_skill.partition_by("rule", as_dict=True)
+                accuracy = by_rule.pop(("accuracy",), of_skill.clear())
+                headline = self._proportion("accuracy", protocol, {"skill": name}, accuracy)
                 scores.append(headline)
                 if name in self.version.skills:
                     per_skill.append(Interval(headline.value, headline.ci_low, headline.ci_high))
                     used, unusable = used + headline.n_used, unusable + headline.n_unusable
-                scores += self._details(name, protocol, of_skill, found.filter(pl.col("protocol") == protocol))
+                found_here = found.filter(pl.col("protocol") == protocol)
+                scores += self._details(name, protocol, accuracy, by_rule, found_here)
             scores.append(self._mean(protocol, per_skill, used, unusable))
         scores += self._expectations(prompts, skills)
         return scores
@@ -460,10 +463,7 @@ class PaintSkills(Suite):
         return right_or_wrong_estimands(scores, observed.prompts, verdicts, self.pairings[0], DetectionNeed.role)
 
     def _proportion(self, metric: str, protocol: str, group: Mapping[str, Any], rows: pl.DataFrame) -> Score:
-        """Share of right images among the usable ones, for one rule (its name is the metric's)."""
-        import polars as pl
-
-        rows = rows.filter(pl.col("rule") == metric)
+        """Share of right images among the usable ones, from the totals of one rule."""
         return self._share(metric, protocol, group, rows["right"], rows["used"], int(rows["images"].sum()))
 
     def _share(
@@ -483,32 +483,47 @@ class PaintSkills(Suite):
             n_unusable=images - used,
         )
 
-    def _details(self, name: str, protocol: ProtocolName, rows: pl.DataFrame, found: pl.DataFrame) -> list[Score]:
-        import polars as pl
+    def _details(
+        self,
+        name: str,
+        protocol: ProtocolName,
+        accuracy: pl.DataFrame,
+        by_rule: Mapping[tuple[Any, ...], pl.DataFrame],
+        found: pl.DataFrame,
+    ) -> list[Score]:
+        """Shares of the other rules, and of parts of the prompts.
 
+        Args:
+            name: the skill.
+            protocol: name of the protocol.
+            accuracy: by prompt, how many images are right.
+            by_rule: the same of every other rule.
+            found: by prompt and number of objects found, how many images.
+        """
+        # Tables are taken apart in one go each: a filter for each level costs more than all the arithmetic.
         scores = []
-        for rule in [r for r in rows["rule"].unique(maintain_order=True).sort().to_list() if r != "accuracy"]:
+        for (rule,), rows in sorted(by_rule.items(), key=lambda item: item[0]):
             scores.append(self._proportion(rule, protocol, {"skill": name}, rows))
-        accuracy = rows.filter(pl.col("rule") == "accuracy")
         if accuracy["images"].sum() > accuracy["used"].sum():
             strict = accuracy.with_columns(used="images")
             bound = self._proportion("accuracy", protocol, {"skill": name}, strict)
             scores.append(replace(bound, metric="accuracy_if_unusable_wrong"))
         for facet in (*skill(name).breakdowns, "background"):
-            levels = accuracy[facet].drop_nulls().unique().sort().to_list()
+            by_level = accuracy.partition_by(facet, as_dict=True)
+            levels = sorted(level for (level,) in by_level if level is not None)
             if facet == "background" and len(levels) < 2:
                 continue
             for level in levels:
-                scores.append(
-                    self._proportion(
-                        "accuracy", protocol, {"skill": name, facet: level}, accuracy.filter(pl.col(facet) == level)
-                    )
-                )
+                group = {"skill": name, facet: level}
+                scores.append(self._proportion("accuracy", protocol, group, by_level[level,]))
         if name == "count" and protocol == "released":
             # What the released code prints as count-1 ... count-4 is the number of boxes alone, of whatever class.
+            right_number = by_rule.get(("right_number",), accuracy.clear())
+            by_level = right_number.partition_by("count", as_dict=True)
             for level in accuracy["count"].unique().sort().to_list():
                 group = {"skill": name, "count": level}
-                scores.append(self._proportion("right_number", protocol, group, rows.filter(pl.col("count") == level)))
+                rows = by_level.get((level,), accuracy.clear())
+                scores.append(self._proportion("right_number", protocol, group, rows))
         if name == "count" and protocol != "paper":
             scores += self._count_confusion(protocol, accuracy, found)
         return scores
