@@ -152,6 +152,7 @@ def test_only_like_is_compared_with_like(measured_run):
     assert all(d.p_holm == d.p_value for d in compare_scores(a, b, by="region"))
     text = comparison_table([d.record() for d in (plain_one, freed_one)], a="A", b="B")
     assert "clipscore_cosine, adjusted by human labels" in text
+    assert "40 + 40" in text  # and not the 80 of both, as if an image of A were paired with one of B
 
 
 def test_rows_of_the_report_hold_everything_about_a_correction(make_run):

@@ -72,6 +72,8 @@ class Difference:
         left_out_a: what the score of run A leaves out, in words: unanswered questions, unusable images; empty for
             nothing, and for a row that no score is of.
         left_out_b: the same of run B.
+        n_a: number of images, or answers, that the value of run A is made from.
+        n_b: the same of run B; of paired rows both are the pairs.
     """
 
     metric: str
@@ -94,6 +96,8 @@ class Difference:
     label: str = ""
     left_out_a: str = ""
     left_out_b: str = ""
+    n_a: int = 0
+    n_b: int = 0
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
@@ -210,6 +214,8 @@ def _independent(a: Score, b: Score) -> Difference:
         n_pairs=0,
         n_prompts=0,
         n_unpaired=a.n_used + b.n_used,
+        n_a=a.n_used,
+        n_b=b.n_used,
         unit=a.unit,
         method="independent",
         adjusted=a.adjusted,
@@ -749,6 +755,8 @@ def _difference(values: PairedValues, seed: int) -> Difference:
         n_pairs=estimate.n_pairs,
         n_prompts=estimate.n_clusters,
         n_unpaired=values.n_unpaired,
+        n_a=estimate.n_pairs,
+        n_b=estimate.n_pairs,
         unit=values.unit,
     )
     return row if values.defined else _undefined(row)

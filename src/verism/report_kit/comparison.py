@@ -17,8 +17,8 @@ PAIRED_NOTE = (
     "* p (Holm) < 0.05 within its protocol, of a mean p < 0.05."
 )
 INDEPENDENT_NOTE = (
-    "* p (Holm) < 0.05 over the groups of its measure and protocol. Rows without pairs take the runs for independent: "
-    "where they share real images or prompts, intervals are somewhat too wide."
+    "* p (Holm) < 0.05 over the groups of its measure and protocol. Rows of two numbers (A + B) take the runs for "
+    "independent: where they share real images or prompts, intervals are somewhat too wide."
 )
 
 
@@ -50,7 +50,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
         "p",
         "p (Holm)",
     ]
-    header += ["pairs", "unpaired"] if paired else ["images", "unit"]
+    header += ["pairs", "unpaired"] if paired else ["n", "unit"]
     rows = [
         [
             r["protocol"],
@@ -98,8 +98,10 @@ def _measure(record: Mapping[str, Any]) -> str:
 
 
 def _images(record: Mapping[str, Any]) -> str:
-    """How many images a row rests on."""
-    return f"{record['n_pairs'] if record['method'] == 'paired' else record['n_unpaired']:,}"
+    """How many images, or answers, a row rests on: in pairs, or of each run by itself."""
+    if record["method"] == "paired":
+        return f"{record['n_pairs']:,} pairs"
+    return f"{record['n_a']:,} + {record['n_b']:,}"
 
 
 def _value(value: float | None, unit: str) -> str:
@@ -109,7 +111,7 @@ def _value(value: float | None, unit: str) -> str:
 def _change(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
-    return f"{100 * value:+.1f}" if unit == "share" else f"{value:+.3g}"
+    return f"{round(100 * value, 9) + 0.0:+.1f}" if unit == "share" else f"{value:+.3g}"  # + 0.0: no minus zero
 
 
 def _unit(unit: str) -> str:
