@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -337,6 +338,18 @@ def test_bootstrap_that_cannot_see_says_so(clusters):
         assert interval.value == pytest.approx(0.1)
         assert math.isnan(interval.low)
         assert math.isnan(interval.high)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 9])
+def test_few_clusters_have_at_least_students_interval(n):
+    """Of two clusters, all resamples lie between them: half of all intervals would miss the truth."""
+    values = np.random.default_rng(n).normal(size=n)
+    found = cluster_bootstrap_mean(values, np.arange(n), seed=0)
+    around = scipy.stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)
+    assert found.low <= values.mean() - around + 1e-12
+    assert found.high >= values.mean() + around - 1e-12
+    cut = cluster_bootstrap_mean([0.2, 0.9], [0, 1], seed=0, bounds=(0.0, 1.0))
+    assert (cut.low, cut.high) == (0.0, 1.0)
 
 
 def test_bootstrap_of_nothing_is_undefined():

@@ -600,7 +600,12 @@ def _mean_interval(values: Floats, largest: float, n_resamples: int, seed: int, 
     values = values.round(12)  # rounding must not decide which prompts count as alike
     if np.ptp(values) > 0:
         bootstrap = cluster_bootstrap_mean(
-            values, np.arange(len(values)), n_resamples=n_resamples, seed=seed, confidence=confidence
+            values,
+            np.arange(len(values)),
+            n_resamples=n_resamples,
+            seed=seed,
+            confidence=confidence,
+            bounds=(0.0, largest),
         )
         if not math.isnan(bootstrap.low):
             return bootstrap

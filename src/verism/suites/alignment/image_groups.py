@@ -168,7 +168,8 @@ def mean_score(
         if unit == "share" and np.isin(numbers, (0.0, 1.0)).all():
             interval = clustered_proportion(numbers, labels)
         else:
-            interval = cluster_bootstrap_mean(numbers, labels, seed=0, n_resamples=RESAMPLES)
+            bounds = (0.0, 1.0) if unit == "share" else None
+            interval = cluster_bootstrap_mean(numbers, labels, seed=0, n_resamples=RESAMPLES, bounds=bounds)
     return score(
         suite,
         metric,

@@ -203,7 +203,9 @@ def judged_scores(
             scores.append(Score(metric="judge_accuracy", value=value, ci_low=low, ci_high=high, **made))
             if rule == TONE and both.any():
                 error = np.abs(one.classes - other.classes)[both].astype(np.float64)
-                owner = cluster_bootstrap_mean(error, clusters[both], seed=seed, n_resamples=n_resamples)
+                owner = cluster_bootstrap_mean(
+                    error, clusters[both], seed=seed, n_resamples=n_resamples, bounds=(0.0, math.inf)
+                )
                 made["unit"] = "tone"
                 scores.append(
                     Score(metric="judge_tone_error", value=owner.value, ci_low=owner.low, ci_high=owner.high, **made)

@@ -466,7 +466,7 @@ def _against_target(
         if at.any():
             differences = (seen.classes[at] == number) - goal[owner[at], number]
             value, low, high = cluster_bootstrap_mean(
-                differences, owner[at], seed=rules.seed, n_resamples=rules.n_resamples
+                differences, owner[at], seed=rules.seed, n_resamples=rules.n_resamples, bounds=(-1.0, 1.0)
             )
         yield write("reference_difference", value, (low, high), **counted, group={"class": name})
     for n in compared:

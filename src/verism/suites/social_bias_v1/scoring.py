@@ -407,7 +407,9 @@ def _by_word(
                 # Images of one prompt are drawn independently: each is its own cluster.
                 result = UNDEFINED
                 if len(table):
-                    result = cluster_bootstrap_mean(table[:, number], np.arange(len(table)), seed=0, n_resamples=1_000)
+                    result = cluster_bootstrap_mean(
+                        table[:, number], np.arange(len(table)), seed=0, n_resamples=1_000, bounds=(0.0, 1.0)
+                    )
                 scores.append(write("class_probability", result, tally.n_judged, n - tally.n_judged, {"class": name}))
             continue
         sure = sum(tally.among(axis.classes))
