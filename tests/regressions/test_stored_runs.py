@@ -82,8 +82,8 @@ ENDS_OF_ADJUSTED = ("ci_low", "ci_high", "labels_only_low", "labels_only_high", 
 BY_PROMPTS = ("precision", "recall", "density", "coverage", "object_region")
 FROM_ERRORS = ("_gap_by_chance", "_gap_p_value")
 
-# Means over fewer than ten prompts have at least Student's interval since then: of two prompts, the bootstrap's held the
-# truth in half of all studies. Their ends moved outwards on purpose; values did not.
+# Means over fewer than ten prompts have at least Student's interval since then: of two prompts, the bootstrap's missed
+# the truth in half of all studies. Their ends moved outwards on purpose; values did not.
 WIDENED = ("mad", "reference_deviation", "reference_difference", "judge_tone_error", "clipscore", "class_probability")
 
 KEY = ("suite", "metric", "protocol", "group", "unit", "adjusted")
@@ -205,7 +205,8 @@ def stays(old: Record, column: str, new: Any) -> bool:
     if moved_with_prompts(old, column):
         return new is not None
     if old["metric"] in WIDENED and column in ("ci_low", "ci_high") and None not in (old[column], new):
-        if (new < old[column]) if column == "ci_low" else (new > old[column]):
+        outwards = old[column] - new if column == "ci_low" else new - old[column]
+        if outwards > 0:
             return True
     if SAME_ROUNDING or column not in ("ci_low", "ci_high", *UNSTABLE):
         return False

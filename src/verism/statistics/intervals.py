@@ -326,8 +326,8 @@ def cluster_bootstrap_mean(
     Resamples of very few clusters lie too close together: of two, 95 % intervals would hold the truth in half of all
     studies. With fewer than ``FEW_CLUSTERS`` the interval is at least Student's (``clustered_mean``).
 
-    Args, Returns, Raises, Source: as for ``cluster_bootstrap``; values are numbers, shape (N,). ``bounds`` are ends that
-    a mean cannot pass, to which Student's interval is cut.
+    Args, Returns, Raises, Source: as for ``cluster_bootstrap``; values are numbers, shape (N,). ``bounds`` are ends
+    that a mean cannot pass, to which Student's interval is cut.
     """
     _check_bootstrap(n_resamples, method, confidence)
     numbers = finite(values, "values")
