@@ -348,6 +348,7 @@ def test_few_clusters_have_at_least_students_interval(n):
     around = scipy.stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)
     assert found.low <= values.mean() - around + 1e-12
     assert found.high >= values.mean() + around - 1e-12
+    assert cluster_bootstrap_mean(values[::-1], np.arange(n), seed=0) == found
     cut = cluster_bootstrap_mean([0.2, 0.9], [0, 1], seed=0, bounds=(0.0, 1.0))
     assert (cut.low, cut.high) == (0.0, 1.0)
 

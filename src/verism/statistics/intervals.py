@@ -348,7 +348,8 @@ def cluster_bootstrap_mean(
     interval = _bootstrap_interval(total / n, resampled, left_out, method, confidence)
     if n_clusters >= FEW_CLUSTERS or math.isnan(interval.low):
         return interval
-    student = _mean(totals, bounds, confidence)
+    in_order = ClusterTotals(np.repeat(sums, counts), np.repeat(sizes, counts))  # whatever the names of clusters
+    student = _mean(in_order, bounds, confidence)
     if math.isnan(student.low):
         return interval
     return Interval(interval.value, min(interval.low, student.low), max(interval.high, student.high))
