@@ -74,7 +74,7 @@ def detector(options: argparse.Namespace) -> list[Measured]:
     from verism import api
     from verism.generators.folder import FolderGenerator, match_images
     from verism.imaging import read_image
-    from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, _undecided, _unsure, letterbox
+    from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, letterbox
     from verism.manifest import RunSettings
     from verism.pipeline.local import make_requests, run_images
     from verism.records import LoadedImage
@@ -129,7 +129,8 @@ def detector(options: argparse.Namespace) -> list[Measured]:
         (reading,) = best_of(options.repeats, read)
         jobs = (bare, pipeline, lambda: judge.detect(arrays), lambda: judge.observe(images, need), read)
         busy = least_processor_time(options.repeats, *jobs)
-    unsure = sum(_undecided(seen) or bool(_unsure(seen, judge._sure).any()) for seen in judge._look(list(prepared)))
+    limits = judge._unsure
+    unsure = sum(limits.image(seen) or bool(limits.boxes(seen).any()) for seen in judge._look(list(prepared)))
     n = len(arrays)
     ratio = times[2] / times[0]
     verdict = f"{'within' if ratio <= LIMIT_PIPELINE else 'ABOVE'} the limit of {LIMIT_PIPELINE}"

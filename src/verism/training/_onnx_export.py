@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from verism.errors import require
 from verism.files import write_whole
 
@@ -154,7 +156,7 @@ def averaged_with(path: Path, other: bytes, share: float) -> None:
             name = str(tensor.name).removesuffix(_HALF)
             if name not in theirs or tuple(theirs[name].shape) != own.shape:
                 raise ValueError(f"{name} is missing or of another shape there")
-            mixed = (1 - share) * own + share * theirs[name].numpy()
+            mixed = (1 - share) * own.astype(np.float32) + share * theirs[name].numpy()
             tensor.CopyFrom(onnx.numpy_helper.from_array(mixed.astype(own.dtype), tensor.name))
     write_whole(path, model.SerializeToString())
 

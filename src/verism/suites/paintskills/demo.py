@@ -21,10 +21,9 @@ DEMOS = (
 
 DEMOS_V1 = (
     Demo(
-        models=_RENDERED,
+        models={"builtin": "builtin", **_RENDERED},
         references=_PERFECT,
         settings={"limit": 24, "detector": "builtin", "correct": "rendered"},
         shows="The same for the first version of the data: 21 classes and colours, on black.",
-        left_out=("the built-in generator's edition of v1: how the detector errs on its images was not measured",),
     ),
 )
