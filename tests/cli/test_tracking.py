@@ -59,7 +59,7 @@ def test_tracker_of_another_package_is_found_by_its_entry_point(monkeypatch, sco
     assert {row["name"] for row in json.loads(out)} == {"mlflow", "wandb", "tensorboard", "listing"}
     code, out, _ = in_process("list", "trackers", "listing")
     assert "--track listing:TITLE" in out
-    assert "of its length." in out
+    assert "Of its length." in out
 
 
 # -------------------------------------------------------------------------------------------------------- command line

@@ -313,6 +313,7 @@ def test_a_preset_is_loaded_from_its_repository(monkeypatch: pytest.MonkeyPatch)
         raise UsageError("seen")
 
     monkeypatch.setattr("verism.judges.embedding.clip.load_config", load)
+    monkeypatch.setattr("verism.services.hub.hub_is_reachable", lambda: True)
     with pytest.raises(UsageError, match="seen"):
         ClipJudge("ViT-B/32", hub=HubOptions(revision="abc"))
     assert asked == [("openai/clip-vit-base-patch32", "abc")]
