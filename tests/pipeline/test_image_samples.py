@@ -15,6 +15,7 @@ from verism.cards import ImageSample, JudgeCard, merge_cards, read_card, shipped
 from verism.cli.main import cli
 from verism.errors import UsageError
 from verism.generators.builtin import BuiltinGenerator
+from verism.judges.detection.builtin import BuiltinDetector
 from verism.pipeline.image_samples import detail_bands, image_match
 from verism.records import Result
 
@@ -162,12 +163,15 @@ def test_few_images_decide_nothing():
 
 def test_the_cards_that_ship_tell_rendered_from_generated_images():
     cards = [c for c in shipped_cards() if c.role == "detector"]
-    rendered, generated = sorted(cards, key=lambda c: c.kind, reverse=True)
-    assert (rendered.kind, generated.kind) == ("rendered", "model")
-    assert rendered.judge == generated.judge
-    assert "of no person" in generated.ground_truth
-    assert generated.is_of(BuiltinGenerator().name)
-    assert not rendered.is_of(BuiltinGenerator().name)
+    [rendered] = (card for card in cards if card.kind == "rendered")
+    [generated] = (card for card in cards if card.is_of(BuiltinGenerator().name))
+    [of_v1] = (card for card in cards if card.is_of(BuiltinGenerator(edition="v1").name))
+    assert len(cards) == 3
+    assert rendered.judge == generated.judge == of_v1.judge == BuiltinDetector().name
+    for card in (generated, of_v1):
+        assert card.kind == "model"
+        assert "of no person" in card.ground_truth
+        assert not card.is_of(rendered.images[0].generator)
     ours = generated.images[0]
     assert image_match(rendered, replace(ours, features=ours.features[::5])).state == "unlike"
     assert image_match(generated, replace(ours, features=ours.features[::5])).state == "alike"
