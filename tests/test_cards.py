@@ -155,8 +155,9 @@ def test_the_cards_that_come_along_are_of_judges_that_come_along():
     from verism.registry import Context, make_judge
 
     by_role = {c.role: c for c in shipped_cards()}
-    assert by_role["detector"].judge == make_judge("builtin", Context(classes={"dog": "animal"}), "detector").name
+    detector = make_judge("builtin", Context(classes={"dog": "animal"}), "detector")
+    assert by_role["detector"].judge == detector.name
     skills = {m.group["skill"] for m in by_role["detector"].measured}
     assert skills == {"object", "count", "color", "spatial"}
     assert all(sum(map(sum, m.counts)) + sum(m.unusable) == 800 for m in by_role["detector"].measured)
-    assert by_role["detector"].made["rules"]["threshold_revised"] == 0.34
+    assert by_role["detector"].made["rules"]["threshold_revised"] == detector.threshold
