@@ -227,7 +227,7 @@ def test_text_of_runs_is_text_and_pages_found_can_read_nothing(page, address):
     page.wait_for_selector("h1")
     assert page.inner_text("h1") == "Board"
     page.click("#report")
-    until(page, "document.querySelector('h1').innerText === 'Report'")
+    until(page, "document.querySelector('h1')?.innerText === 'Report'")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
