@@ -206,7 +206,10 @@ def test_a_folder_without_scenes_and_an_unknown_class_are_refused(tmp_path: Path
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=r"empty holds no SKILL/SKILL_SPLIT_bounding_boxes\.json"):
         load_scene_arrays([tmp_path / "empty"], tmp_path / "cache")
-    assert len(load_scene_arrays([tmp_path / "empty"], tmp_path / "cache", skip_incomplete=True)) == 0
+    lines: list[str] = []
+    nothing = load_scene_arrays([tmp_path / "empty"], tmp_path / "cache", skip_incomplete=True, log=lines.append)
+    assert len(nothing) == 0
+    assert lines == [f"skipped for now: {tmp_path / 'empty'} holds no SKILL/SKILL_SPLIT_bounding_boxes.json"]
     root = write_scenes(tmp_path / "data")
     with pytest.raises(UsageError, match="the class 'fire hydrant' is none of person"):
         load_scene_arrays([root], tmp_path / "cache", classes=("person",))

@@ -243,12 +243,16 @@ def load_scene_arrays(
     skills: list[str] = []
     in_splits: list[str] = []
     for directory in directories:
-        if not skip_incomplete and not _box_files(Path(directory)):
-            raise UsageError(
-                f"{directory} holds no SKILL/SKILL_SPLIT_bounding_boxes.json; give a folder written by "
-                "`verism scenes render`, or the root of the published PaintSkills data"
-            )
-        for file, skill, split in _box_files(Path(directory)):
+        found = _box_files(Path(directory))
+        if not found:
+            missing = f"{directory} holds no SKILL/SKILL_SPLIT_bounding_boxes.json"
+            if not skip_incomplete:
+                raise UsageError(
+                    f"{missing}; give a folder written by `verism scenes render`, or the root of the published "
+                    "PaintSkills data"
+                )
+            tell(f"skipped for now: {missing}")
+        for file, skill, split in found:
             if split not in splits:
                 continue
             try:
