@@ -1,4 +1,4 @@
-"""What the files of this folder share: arithmetic in float32, and a few rendered scenes taken apart."""
+"""What the files of this folder share: arithmetic in float32 or by one thread, a few rendered scenes, their layers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ from verism.training.scene_layers import Layers, load_layers
 def float32() -> Iterator[None]:
     with in_float32():
         yield
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Sums of the same order whatever the number of cores."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

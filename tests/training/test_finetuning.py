@@ -30,6 +30,8 @@ from verism.training.finetuning import finetune_diffusers
 from verism.training.image_text_pairs import Pair, image_text_pairs
 from verism.training.settings import FinetuneConfig
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 V2 = VERSIONS["paintskills"]
 SHORT: dict[str, Any] = {"batch_size": 2, "gradient_accumulation": 1, "lr": 1e-3, "device": "cpu", "workers": 2}
 
@@ -38,14 +40,6 @@ def finetune(
     base: str | Path, pairs: Sequence[Pair], *, out: Path, about: Any = None, log: Any = None, **settings: Any
 ) -> Path:
     return finetune_diffusers(base, pairs, FinetuneConfig(**settings), out=out, about=about, log=log)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

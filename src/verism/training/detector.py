@@ -51,7 +51,7 @@ __all__ = ["CHECKPOINT", "LOG", "export_onnx", "train_and_export", "train_detect
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
-_PART_WEIGHT = 0.5  # of 1,575 held-out images 1,439 then have exactly the true objects: 1,436 with 0.4, 1,441 with 0.7
+_PART_WEIGHT = 0.5  # of 1,575 held-out images 1,439 then have exactly the true objects: as with 0.4; 1,441 with 0.7
 
 _PURPOSE = "detector training"
 
