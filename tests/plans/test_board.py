@@ -8,6 +8,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from verism.plans import Plan, run_plan
 from verism.plans.board import Board, Column, make_board
 from verism.plans.board_page import board_page
 from verism.plans.board_text import latex_board, markdown_board
+from verism.plans.demo import demo_table
 from verism.store import Run
 
 MEAN = "paintskills:mean_accuracy"
@@ -185,6 +187,57 @@ def test_markdown_and_latex_have_every_model_and_escape_what_is_theirs(board):
     assert r"\toprule" in latex
     assert "mean\\_accuracy" not in latex  # labels are words
     assert latex.count(r"\\" + "\n") == len(board.rows) + 1
+
+
+def with_some_unusable(board: Board) -> tuple[Board, str]:
+    """The board with a number of the first model that leaves images out; and its column."""
+    first = board.rows[0]
+    columns = tuple(column for column in board.columns if first.cells[column.key].state == "ok")
+    key = columns[0].key
+    cell = first.cells[key]
+    score = replace(cell.score, n_used=1022, n_unusable=2)
+    cell = replace(cell, score=score, left_out="2 of 1,024 unusable")
+    first = replace(first, cells={**first.cells, key: cell})
+    return replace(board, columns=columns, rows=(first, *board.rows[1:])), key
+
+
+def test_every_number_says_how_many_images_it_rests_on_in_every_format(board):
+    board, key = with_some_unusable(board)
+    ns = [
+        [f"n = {c.score.n_used:,}" for column in board.columns if (c := row.cells[column.key]).score is not None]
+        for row in board.rows
+    ]
+    assert ns[0][0] == "n = 1,022"
+    assert sum(map(len, ns)) == 8  # four models and two columns
+    lines = markdown_board(board).splitlines()
+    at = lines.index("|---" * (len(board.columns) + 1) + "|") + 1
+    for row, line in zip(ns, lines[at:], strict=False):
+        assert re.findall(r"n = [\d,]+", line) == row
+    assert "; n = 1,022; 2 of 1,024 unusable" in lines[at]
+    latex = [line for line in latex_board(board).splitlines() if line.endswith(r" \\") and "model &" not in line]
+    assert [re.findall(r"n = [\d,]+", line) for line in latex] == ns
+    body = board_page(board).partition("<tbody>")[2].partition("</tbody>")[0]
+    assert [re.findall(r"n = [\d,]+", row) for row in body.split("<tr ")[1:]] == ns
+    cell = board.record()["rows"][0]["cells"][key]
+    assert (cell["score"]["n_used"], cell["score"]["n_unusable"]) == (1022, 2)
+    for text in (board_page(board), markdown_board(board), latex_board(board)):
+        assert "images (or answers) that the value rests on" in text
+
+
+def test_table_in_the_terminal_has_a_column_of_n(board):
+    board, _ = with_some_unusable(board)
+    head, first, *_ = demo_table(board, ["paintskills"]).splitlines()
+    at = head.index("  n  ") + 2
+    assert first[at:].startswith("1,022 ")
+    assert first.endswith("2 of 1,024 unusable")
+
+
+def test_number_without_a_count_shows_none(board):
+    board, key = with_some_unusable(board)
+    first = board.rows[0]
+    unknown = replace(first.cells[key], score=replace(first.cells[key].score, n_used=0, n_unusable=0), left_out="")
+    board = replace(board, rows=(replace(first, cells={key: unknown}),), columns=board.columns[:1])
+    assert "n = " not in markdown_board(board)
 
 
 def test_page_is_self_contained_and_escapes_text(board):

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from verism._version import __version__
 from verism.plans.board import ALPHA, Board, Cell, Column
-from verism.plans.board_text import PARTIAL_MEANING, adjusted_words, cell_words
+from verism.plans.board_text import N_MEANING, PARTIAL_MEANING, adjusted_words, cell_words, number_words
 from verism.report_kit.coverage import PARTIAL
 from verism.report_kit.figures import environment
 from verism.report_kit.page import json_in_script
@@ -58,6 +58,7 @@ def board_page(board: Board, *, link: str = "report") -> str:
             adjusted=any(cell.adjusted for row in board.rows for cell in row.cells.values()),
             heads={column.key: f"{column.suite}: {column.label}" for column in board.columns},
             number=_number,
+            n_meaning=N_MEANING,
             partial=PARTIAL,
             partial_meaning=PARTIAL_MEANING
             if any(c.left_out for row in board.rows for c in row.cells.values())
@@ -90,6 +91,7 @@ def _view(cell: Cell, scale: tuple[float, float]) -> dict[str, Any]:
     value, interval, ranks = cell_words(cell)
     view: dict[str, Any] = {"cell": cell, "value": value, "interval": interval, "ranks": ranks, "mark": None}
     view["adjusted"] = adjusted_words(cell)
+    view["n"] = number_words(cell)
     if cell.state == "ok" and cell.score is not None:
         low, high = scale
 

@@ -12,8 +12,9 @@ from verism.report_kit.coverage import PARTIAL
 from verism.report_kit.tables import latex
 from verism.statistics.intervals import Interval
 
-__all__ = ["PARTIAL_MEANING", "latex_board", "markdown_board"]
+__all__ = ["N_MEANING", "PARTIAL_MEANING", "latex_board", "markdown_board"]
 
+N_MEANING = "n: images (or answers) that the value rests on."
 PARTIAL_MEANING = "the number leaves out some of the images or questions asked for, as its cell says."
 
 
@@ -39,6 +40,24 @@ def adjusted_words(cell: Cell) -> str:
     """
     score = cell.adjusted
     return "" if score is None else f"{words.value(score)} {words.interval(score)}{adjusted_by(score.adjusted)}"
+
+
+def counts_words(cell: Cell) -> str:
+    """How many images (or answers) a number rests on, and what it leaves out: ``n = 22; 2 of 24 unusable``.
+
+    Args:
+        cell: of a board; one without a count gives what is left out alone.
+    """
+    return "; ".join(filter(None, (number_words(cell), cell.left_out)))
+
+
+def number_words(cell: Cell) -> str:
+    """How many images (or answers) a number rests on, ``n = 22``; empty where that is not known.
+
+    Args:
+        cell: of a board.
+    """
+    return f"n = {cell.score.n_used:,}" if cell.score is not None and words.counts(cell.score) else ""
 
 
 def _head(column: Column) -> str:
@@ -75,8 +94,8 @@ def markdown_board(board: Board) -> str:
             text = (f"**{value}**" if cell.best else value) + (PARTIAL if cell.left_out else "")
             text += f" {interval}" if interval else ""
             text += f" rank {ranks}" if ranks else ""
+            text += f"; {counts}" if (counts := counts_words(cell)) else ""
             text += f"; {adjusted_words(cell)}" if cell.adjusted else ""
-            text += f"; {cell.left_out}" if cell.left_out else ""
             for reason in cell.reasons:
                 if reason not in marks:
                     marks.append(reason)
@@ -135,8 +154,8 @@ def latex_board(board: Board) -> str:
             text += r"$^{\dagger}$" if cell.left_out else ""
             text += rf" {{\scriptsize {latex(interval)}}}" if interval else ""
             text += rf" {{\scriptsize rank {latex(ranks)}}}" if ranks else ""
+            text += rf" {{\scriptsize {latex(counts)}}}" if (counts := counts_words(cell)) else ""
             text += rf" {{\scriptsize {latex(adjusted_words(cell))}}}" if cell.adjusted else ""
-            text += rf" {{\scriptsize {latex(cell.left_out)}}}" if cell.left_out else ""
             cells.append(text + (r"$^{*}$" if cell.reasons else ""))
         lines.append(f"{latex(row.name)} & " + " & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", f"% {_legend(board, 'dagger')}"]
@@ -149,7 +168,7 @@ def latex_board(board: Board) -> str:
 def _legend(board: Board, mark: str) -> str:
     text = (
         "Value [95 % interval] rank (interval that holds for all models together, Holm-adjusted tests of every pair at "
-        "0.05). Bold: no model is significantly better."
+        f"0.05). Bold: no model is significantly better. {N_MEANING}"
     )
     partial = any(cell.left_out for row in board.rows for cell in row.cells.values())
     return f"{text} {mark}: {PARTIAL_MEANING}" if partial else text

@@ -18,7 +18,7 @@ from typing import Any
 from verism.errors import UsageError
 from verism.options import Context
 from verism.plans.board import Board
-from verism.plans.board_text import adjusted_words
+from verism.plans.board_text import adjusted_words, number_words
 from verism.plans.plan import Plan
 from verism.records import Renderer
 from verism.registry import make_renderer
@@ -166,7 +166,7 @@ def demo_table(board: Board, suites: Sequence[str]) -> str:
         board: of the demonstration's runs.
         suites: names of its columns of suites; those without a number on the board are named, too.
     """
-    head = ("suite", "metric", "model", "as judged", "95 % interval", "without the judge's error", "left out")
+    head = ("suite", "metric", "model", "as judged", "95 % interval", "n", "without the judge's error", "left out")
     lines: list[tuple[str, ...]] = [head]
     seen: set[str] = set()
     for column in board.columns:
@@ -180,10 +180,11 @@ def demo_table(board: Board, suites: Sequence[str]) -> str:
             if cell.state == "excluded":
                 continue
             judged = ("undefined", "") if cell.score is None else (words.value(cell.score), words.interval(cell.score))
-            lines.append((*first, row.name, *judged, adjusted_words(cell), cell.left_out))
+            n = number_words(cell).removeprefix("n = ")
+            lines.append((*first, row.name, *judged, n, adjusted_words(cell), cell.left_out))
             first = ("", "")
     for name in dict.fromkeys(suites):
         if name not in seen:
-            lines.append((name, "no headline number without other judges; see its reports", "", "", "", "", ""))
+            lines.append((name, "no headline number without other judges; see its reports", *[""] * (len(head) - 2)))
     widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
     return "\n".join("  ".join(text.ljust(w) for text, w in zip(line, widths, strict=True)).rstrip() for line in lines)
