@@ -181,6 +181,21 @@ def test_a_study_is_given_away_and_its_answers_are_taken_in(in_process, run_dir,
     assert f"{len(rows)} answered" in out
 
 
+def test_status_imported_answers_beyond_the_overlap_do_not_fill_the_study(in_process, run_dir, tmp_path):
+    rows = exported(in_process, run_dir, tmp_path / "out", "--task", "count", "--per-cell", 2, "--overlap", 2)
+    with (tmp_path / "answers.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item", "rater", "answer"])
+        writer.writerows([rows[0]["item"], rater, "1"] for rater in "ABCDE")
+        writer.writerow([rows[1]["item"], "A", "1"])
+    assert in_process("annotate", run_dir, "--import", tmp_path / "answers.csv")[0] == 0
+    out = in_process("annotate", run_dir, "--status")[1]
+    # Two of the first item and one of the second count; three raters more answered the first.
+    assert f"3 of {2 * len(rows)} answers, and 3 more to the same items than the study asks for" in out
+    progress = json.loads(in_process("annotate", run_dir, "--status", "--json")[1])
+    assert (progress["votes"], progress["spare"], progress["wanted"]) == (3, 3, 2 * len(rows))
+
+
 @pytest.mark.parametrize(
     ("kind", "file"),
     [("bundle", "index.html"), ("mturk", "1-count.html"), ("label-studio", "1-count.xml"), ("table", "items.csv")],

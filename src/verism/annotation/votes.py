@@ -145,7 +145,8 @@ class Progress:
     Attributes:
         answered: number of items answered by this rater.
         open: items this rater may still get, now.
-        votes: number of votes of all raters on items that are no checks.
+        votes: number of votes of all raters on items that are no checks, at most the overlap of each item.
+        spare: votes on such items beyond the overlap, as imports may bring.
         wanted: votes the study wants: items (without checks) times overlap.
         right: number of the rater's right answers to checks.
         checked: the rater's answers to checks.
@@ -154,6 +155,7 @@ class Progress:
     answered: int
     open: int
     votes: int
+    spare: int
     wanted: int
     right: int
     checked: int
@@ -555,15 +557,18 @@ class VoteStore:
                    (SELECT count(*) FROM votes v WHERE v.position = i.position AND v.undone IS NULL) < :overlap)""",
                 who,
             ).fetchone()[0]
-            votes = connection.execute(
-                """SELECT count(*) FROM votes v JOIN items i USING (position)
-                   WHERE v.undone IS NULL AND i."check" IS NULL"""
-            ).fetchone()[0]
+            votes, spare = connection.execute(
+                """SELECT coalesce(sum(min(n, :overlap)), 0), coalesce(sum(max(n - :overlap, 0)), 0) FROM
+                   (SELECT count(*) AS n FROM votes v JOIN items i USING (position)
+                    WHERE v.undone IS NULL AND i."check" IS NULL GROUP BY position)""",
+                who,
+            ).fetchone()
         proper = sum(item.check is None for item in self.study.items)
         return Progress(
             answered=answered,
             open=0 if rater is None or rater.barred else free,
             votes=votes,
+            spare=spare,
             wanted=proper * self.study.overlap,
             right=right,
             checked=checked,

@@ -320,6 +320,7 @@ def _status(store: VoteStore, as_json: bool) -> None:
             {
                 "study": str(store.path),
                 "votes": full.votes,
+                "spare": full.spare,
                 "wanted": full.wanted,
                 "raters": [
                     {"name": r.name, "answered": p.answered, "checks": p.checked, "right": p.right, "barred": r.barred}
@@ -328,7 +329,8 @@ def _status(store: VoteStore, as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"{store.path}: {full.votes:,} of {full.wanted:,} answers")
+    spare = f", and {full.spare:,} more to the same items than the study asks for" if full.spare else ""
+    click.echo(f"{store.path}: {full.votes:,} of {full.wanted:,} answers{spare}")
     for rater, p in by_rater.items():
         checks = f", {p.right} of {p.checked} checks right" if p.checked else ""
         barred = f", may not go on: {rater.barred}" if rater.barred else ""
