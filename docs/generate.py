@@ -45,6 +45,29 @@ EXTENDING = DOCS / "extending.md"
 TABLES_PAGE = DOCS / "tables.md"
 LIMITS_PAGE = DOCS / "limits.md"
 README = DOCS.parent / "README.md"
+QUESTIONS = (
+    (
+        "Do images show the objects, numbers, colours and relations of their prompts?",
+        ("paintskills", "paintskills_v1", "geneval", "geneval2", "compbench"),
+    ),
+    (
+        "How much of a prompt, short or dense, do images show?",
+        ("dsg", "tifa", "dpg_bench", "genai_bench", "oneig_alignment", "unigenbench", "alignment"),
+    ),
+    ("Does the model have the world knowledge that a prompt requires?", ("wise",)),
+    ("Do images show the requested text, letter by letter?", ("text_rendering",)),
+    ("Are images as realistic and diverse as real ones?", ("quality",)),
+    ("Which images do models of human preference prefer?", ("preference",)),
+    (
+        "Are images equally realistic, diverse and consistent for every region of the world?",
+        ("geography", "geography_dollarstreet"),
+    ),
+    (
+        "Which people and which clothes does a model show where the prompt leaves it open?",
+        ("social_bias", "social_bias_v1", "gender_presentation"),
+    ),
+    ("How often are images of prompts that invite it unsafe?", ("unsafe_content",)),
+)
 SUITES_PAGE = DOCS / "suites" / "index.md"
 COMMANDS = DOCS / "reference" / "cli.md"
 KINDS = DOCS / "reference" / "models-and-judges.md"
@@ -436,18 +459,22 @@ def suite_page(name: str) -> str:
     return max((stem for stem in pages_there if name == stem or name.startswith(f"{stem}_")), key=len) + ".md"
 
 
-def suites_table(folder: str, contains: bool = True) -> str:
-    """What each suite asks, with a link to its page.
+def suites_table() -> str:
+    """What each suite asks and contains, with a link to its page."""
+    infos = [suite_class(name).info for name in SUITES]
+    rows = [(f"[`{info.name}`]({suite_page(info.name)})", info.question, info.summary) for info in infos]
+    return table(["suite", "asks", "contains"], rows)
 
-    Args:
-        folder: way to ``docs/suites`` from the page that shows the table, with a slash at its end or empty.
-        contains: with a column of what each suite contains.
-    """
-    rows = []
-    for info in (suite_class(name).info for name in SUITES):
-        row = (f"[`{info.name}`]({folder}{suite_page(info.name)})", info.question)
-        rows.append((*row, info.summary) if contains else row)
-    return table(["suite", "asks", "contains"][: 3 if contains else 2], rows)
+
+def suites_by_question() -> str:
+    """The suites in groups of similar questions, with links from the README."""
+    if wrong := set(SUITES) ^ {name for _, names in QUESTIONS for name in names}:
+        raise ValueError(f"QUESTIONS and the catalogue of suites differ in {', '.join(sorted(wrong))}")
+    linked = [
+        (question, ", ".join(f"[`{name}`](docs/suites/{suite_page(name)})" for name in names))
+        for question, names in QUESTIONS
+    ]
+    return table(["question", "suites"], linked)
 
 
 def suites_details() -> str:
@@ -805,8 +832,8 @@ def pages() -> dict[Path, str]:
         EXTENDING: with_blocks(texts[EXTENDING]),
         TABLES_PAGE: tables_page(),
         LIMITS_PAGE: between(texts[LIMITS_PAGE], "limits", limits_table()),
-        README: between(texts[README], "suites", suites_table("docs/suites/", contains=False)),
-        SUITES_PAGE: between(between(texts[SUITES_PAGE], "suites", suites_table("")), "details", suites_details()),
+        README: between(texts[README], "suites", suites_by_question()),
+        SUITES_PAGE: between(between(texts[SUITES_PAGE], "suites", suites_table()), "details", suites_details()),
         FORMATS: between(texts[FORMATS], "manifest", manifest_fields()),
     }
 

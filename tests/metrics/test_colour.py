@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -274,6 +276,23 @@ def test_released_path_is_opencvs_on_swapped_channels_in_plain_python():
 def test_released_path_gives_the_table_of_tones():
     swatches = colour.MONK_RGB.astype(np.uint8)
     assert colour.released_tone(colour.released_ita(swatches)).tolist() == [tone for *_, tone in MONK]
+
+
+def test_documented_swatches_are_the_computed_ones():
+    text = (Path(__file__).parents[2] / "docs" / "skin-tone-swatches.csv").read_text(encoding="utf-8")
+    swatches = colour.MONK_RGB.astype(np.uint8)
+    angles = colour.released_ita(swatches)
+    released = colour.released_tone(angles)
+    by_rule = [colour.rule_tone(np.tile(swatch, (8, 8, 1)))[0] for swatch in swatches]
+    # Last digits of an ITA depend on the digits of the conversion matrix, as above.
+    assert [row["swatch"] for row in csv.DictReader(text.splitlines())] == [str(tone) for tone in range(1, 11)]
+    for k, row in enumerate(csv.DictReader(text.splitlines())):
+        assert float(row["ita_deg"]) == pytest.approx(colour.MONK_ITA[k], abs=0.02)
+        assert int(row["revised"]) == colour.tone_by_colour(colour.MONK_LAB)[k]
+        assert row["released_angle_deg"] == f"{angles[k]:.2f}"
+        assert int(row["released"]) == released[k]
+        assert int(row["released_index"]) == released[k] - 1
+        assert int(row["pixel_rule"] or 0) == by_rule[k]
 
 
 def test_released_path_says_5_or_6_of_nearly_everything():
