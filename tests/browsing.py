@@ -10,7 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["CHROMIUM", "OPTIONS", "browsing", "faults_of", "serving", "serving_app", "until"]
+__all__ = [
+    "CHROMIUM",
+    "OPTIONS",
+    "broken_words",
+    "browsing",
+    "faults_of",
+    "serving",
+    "serving_app",
+    "too_small",
+    "until",
+]
 
 CHROMIUM = shutil.which("chromium")
 OPTIONS = (
@@ -47,6 +57,46 @@ FAULTS = """() => {
   }
   return found;
 }"""
+
+
+TOO_SMALL = """(least) => {
+  const found = [], box = (e) => e.getBoundingClientRect();
+  for (const e of document.querySelectorAll("button, input, select, a[href], summary")) {
+    if (!e.checkVisibility() || e.disabled || getComputedStyle(e).opacity === "0" || e.closest(".skip")) continue;
+    // A link within a sentence may be as high as its line (WCAG 2.2, 2.5.8).
+    const alone = e.parentElement.innerText.trim() === e.innerText.trim();
+    if (e.tagName === "A" && getComputedStyle(e).display === "inline" && !alone) continue;
+    const reached = [e, ...(e.labels || [])].map(box), sizes = reached.map((r) => `${r.width} x ${r.height}`);
+    if (!reached.some((r) => r.width >= least.touched && r.height >= least.touched))
+      found.push("touch " + sizes + ": " + e.outerHTML.slice(0, 90));
+  }
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const e = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !e.getClientRects().length) continue;
+    if (e.closest("script, style, title, .away")) continue;
+    const matrix = e.ownerSVGElement && e.getScreenCTM();
+    const px = parseFloat(getComputedStyle(e).fontSize) * (matrix ? Math.hypot(matrix.a, matrix.b) : 1);
+    if (px < least.read) found.push("text of " + px.toFixed(1) + " px: " + e.outerHTML.slice(0, 90));
+  }
+  return [...new Set(found)];
+}"""
+
+
+BROKEN_WORDS = """() => [...document.querySelectorAll("th, td")].filter((e) => e.checkVisibility()).flatMap((cell) => {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), found = [];
+  while (texts.nextNode()) {
+    if (texts.currentNode.parentElement.closest(".away")) continue;
+    for (const word of texts.currentNode.data.matchAll(/(?<!\\S)[A-Za-z]{2,12}(?!\\S)/g)) {
+      const range = document.createRange();
+      range.setStart(texts.currentNode, word.index);
+      range.setEnd(texts.currentNode, word.index + word[0].length);
+      const lines = [...range.getClientRects()].filter((r) => r.width > 1).map((r) => Math.round(r.top));
+      if (new Set(lines).size > 1) found.push(word[0] + " in " + cell.innerText.slice(0, 60));
+    }
+  }
+  return found;
+})"""
 
 
 @contextmanager
@@ -90,6 +140,16 @@ def serving_app(app: Any) -> Iterator[str]:
 def faults_of(page: Any) -> list[str]:
     """What is wrong with a page as it is shown now: nameless controls, contrast below WCAG AA, a page too wide."""
     return list(page.evaluate(FAULTS))
+
+
+def broken_words(page: Any) -> list[str]:
+    """Short words of tables that are broken within themselves, as their column is too narrow."""
+    return list(page.evaluate(BROKEN_WORDS))
+
+
+def too_small(page: Any) -> list[str]:
+    """Controls on which no finger fits (less than 24 pixels either way), and letters below 11 pixels."""
+    return list(page.evaluate(TOO_SMALL, {"touched": 23.9, "read": 10.95}))
 
 
 def until(page: Any, condition: str) -> None:

@@ -123,6 +123,8 @@ def test_counts_of_one_judge_add_up():
     ]
     assert both.ground_truth == "20 images; 12 others"
     assert both.made == {"merged": [{"seed": 1, "rules": {"u": 1}}, {"seed": 2, "rules": {"u": 1}}], "rules": {"u": 1}}
+    alike = merge_cards([card(), card(table(counts=((1, 0), (0, 1))), made={"seed": 2})])
+    assert alike.ground_truth == "2 times 20 images"
     third = merge_cards([both, card(made={"seed": 3, "rules": {"u": 1}}, ground_truth="third")])
     assert [m["seed"] for m in third.made["merged"]] == [1, 2, 3]
 

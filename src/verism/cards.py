@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -229,7 +230,10 @@ def merge_cards(cards: Sequence[JudgeCard]) -> JudgeCard:
         judge=first.judge,
         role=first.role,
         kind=first.kind,
-        ground_truth="; ".join(dict.fromkeys(card.ground_truth for card in cards)),
+        ground_truth="; ".join(
+            f"{times} times {text}" if times > 1 else text
+            for text, times in Counter(card.ground_truth for card in cards).items()
+        ),
         measured=tuple(tables.values()),
         made=made,
         images=tuple(sample for card in cards for sample in card.images),

@@ -5,6 +5,7 @@ import zlib
 
 import polars as pl
 import pytest
+from browsing import CHROMIUM, broken_words, browsing, faults_of, too_small
 from commands import verism
 from fakes import PixelJudge
 
@@ -238,6 +239,20 @@ def test_the_command_writes_page_board_and_card(tmp_path):
     assert {t["task"] for t in board["tasks"]} == {"object", "count", "spatial", "color", "presence of an object"}
     assert (out / "judges" / "builtin" / "card-paintskills.json").is_file()
     assert read_bench(out).judges[0].images == 8
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_the_page_of_a_bench_fits_a_phone(tmp_path):
+    pytest.importorskip("playwright")
+    out = tmp_path / "B"
+    words = ("judge", "bench", "--role", "detector", "--judge", "builtin", "--truth", "rendered:5", "--limit", "8")
+    verism(*words, "--suite", "paintskills_v1", "--size", "64", "--out", out)
+    with browsing() as browser:
+        page = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark").new_page()
+        page.goto((out / "index.html").resolve().as_uri())
+        assert faults_of(page) == []
+        assert too_small(page) == []
+        assert broken_words(page) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
-from browsing import CHROMIUM, browsing, faults_of, until
+from browsing import CHROMIUM, broken_words, browsing, faults_of, too_small, until
 
 import verism
 from verism.plans import Plan, run_plan
@@ -129,6 +129,8 @@ def test_page_fits_its_window_and_can_be_read_and_reached(chromium, link, scheme
     page.goto(link)
     # A number that is undefined is called so.
     assert [fault for fault in faults_of(page) if fault != "words of JavaScript"] == []
+    assert too_small(page) == []
+    assert "\n".join(broken_words(page)) == ""
     assert page.evaluate("window.bad") is None
     assert HOSTILE in page.inner_text("h1")
     reached = set()

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from browsing import CHROMIUM, browsing, faults_of
+from browsing import CHROMIUM, broken_words, browsing, faults_of, too_small
 from measure_runs import score
 from page_reading import Page, plain, report, write_report
 from report_runs import build_run
@@ -227,6 +227,18 @@ def test_runs_of_several_suites_have_an_overview(make_run, geography_run, tmp_pa
     assert f"Mean accuracy {100 * mean.value:.1f} %" in plain(page.source.partition('class="answer"')[2])
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_the_overview_fits_a_phone(make_run, geography_run, tmp_path):
+    pytest.importorskip("playwright")
+    file = api.report(make_run("m-paint", limit=12), geography_run, out=tmp_path / "over", gallery=0)
+    with browsing() as browser:
+        page = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark").new_page()
+        page.goto(file.resolve().as_uri())
+        assert faults_of(page) == []
+        assert too_small(page) == []
+        assert "\n".join(broken_words(page)) == ""
+
+
 # ------------------------------------------------------------------------------------------------------- in the browser
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_tables_sort_and_the_address_keeps_filters(tmp_path):
@@ -261,3 +273,5 @@ def test_tables_sort_and_the_address_keeps_filters(tmp_path):
         assert page.input_value("select[name=run]") == "1"
         assert page.inner_text("#gallery-count") == shown
         assert [fault for fault in faults_of(page) if fault != "words of JavaScript"] == []
+        assert too_small(page) == []
+        assert "\n".join(broken_words(page)) == ""

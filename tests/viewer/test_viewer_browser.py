@@ -7,7 +7,7 @@ import re
 import shutil
 
 import pytest
-from browsing import CHROMIUM, browsing, faults_of, serving_app, until
+from browsing import CHROMIUM, browsing, faults_of, serving_app, too_small, until
 from report_runs import build_run
 
 from verism.store import Run
@@ -24,7 +24,9 @@ def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     build_run(folder / "a" / "strong", skill_level=0.8, limit=60, states={3: "refused"}, truth=True)
     build_run(folder / "a" / "weak", skill_level=0.3, limit=60)
-    build_run(folder / "hostile", limit=4, text=HOSTILE, generator=HOSTILE)
+    build_run(
+        folder / "hostile", limit=40, text=HOSTILE, generator=HOSTILE, states=dict.fromkeys(range(0, 40, 3), "refused")
+    )
     plan = folder / "plan"
     for model in ("strong", "weak"):
         shutil.copytree(folder / "a" / model, plan / "runs" / f"{model}-paintskills")
@@ -230,7 +232,7 @@ def test_text_of_runs_is_text_and_pages_found_can_read_nothing(page, address):
     until(page, "document.querySelector('h1')?.innerText === 'Report'")
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390), ("light", 320)])
 def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, scheme, width):
     context = chromium.new_context(viewport={"width": width, "height": 850}, color_scheme=scheme)
     page = context.new_page()
@@ -245,6 +247,7 @@ def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, 
         show(page, address, link, ready)
         page.wait_for_timeout(300)
         assert faults_of(page) == [], link
+        assert too_small(page) == [], link
         for _ in range(12):
             page.keyboard.press("Tab")
             assert page.evaluate(

@@ -87,7 +87,8 @@ def _raters(name: str, among: dict[str, Any]) -> None:
 def _judge(protocol: str, judge: dict[str, Any]) -> None:
     click.echo(f"  judge ({protocol}) beside annotators, {judge['items']:,} items: {_values(judge, _SIDE_TABLES)}")
     for label, rates in judge["classes"].items() if len(judge["classes"]) <= _FEW else ():
-        click.echo(f"    {label}: found {_number(rates['found'])}, not claimed {_number(rates['not_claimed'])}")
+        rate = f"sensitivity {_number(rates['found'])}, specificity {_number(rates['not_claimed'])}"
+        click.echo(f"    {label}: {rate}")
     _groups(judge, ("accuracy",))
 
 
@@ -98,7 +99,7 @@ def _groups(judge: dict[str, Any], measures: tuple[str, ...]) -> None:
             classes = group.get("classes", {})
             if 0 < len(classes) <= _FEW:
                 result = ", ".join(f"{label} {_number(rates['found'])}" for label, rates in classes.items())
-                click.echo(f"      found: {result}")
+                click.echo(f"      sensitivity: {result}")
 
 
 def _preference(report: dict[str, Any]) -> None:

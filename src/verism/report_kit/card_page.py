@@ -22,18 +22,18 @@ __all__ = ["CardView", "TableView", "card_line", "card_text", "confusion_map", "
 
 ORDER = ("revised", *(p for p in PROTOCOLS if p != "revised"))
 KINDS = {
-    "rendered": "images of known content",
-    "human": "what people say",
-    "model": "what a model sees",
+    "rendered": "rendered images",
+    "human": "images labelled by people",
+    "model": "images labelled by a model",
 }
 MANY = 6  # classes of a table from which on it takes the whole width
 FEW = 30  # items of a class below which its rates are hardly known
 LIMITS = {
-    "rendered": "Measured on images whose content is known because they were rendered on purpose. Generated images "
-    "look different, and are wrong in other ways: there the judge may err more.",
-    "model": "Measured beside the answers of a model and not of people: what the model misreads counts as the judge's "
-    "error, and what both misread as none.",
-    "human": "Measured beside people, who err and disagree, too: part of what counts as the judge's error is theirs.",
+    "rendered": "The content of rendered images is known. Generated images look different, and are wrong in other "
+    "ways: there the judge may err more.",
+    "model": "The labels are a model's, not people's: its mistakes count as the judge's errors, and mistakes that both "
+    "make do not.",
+    "human": "People err and disagree, too: part of what counts as the judge's error is theirs.",
 }
 ANY_CARD = (
     "It holds for this judge with these settings and rules, and for images like those it was measured on.",
@@ -260,7 +260,7 @@ def card_text(card: JudgeCard) -> str:
         f"judge: {card.judge} ({card.role})",
         f"measured on {view.kind}: {card.ground_truth}",
         view.line,
-        "found: sensitivity, not claimed (of other classes): specificity, in % with 95 % intervals; -: unusable",
+        "rates in % with 95 % intervals; -: no usable answer",
         "",
     ]
     for table, m in zip(view.main, sorted(main_tables(card), key=_by_protocol), strict=True):
@@ -274,7 +274,9 @@ def card_text(card: JudgeCard) -> str:
         lines.append("  " + " " * (width + 6) + "".join(f"{head:>{width}}" for head in heads) + "  (predicted)")
         for row, counts in zip(table.rows, m.counts, strict=True):
             numbers = "".join(f"{n:>{width},}" for n in [*counts, *([row.unusable] if lost else [])])
-            lines.append(f"  truly {row.label:>{width}}{numbers}   found {row.found}, not claimed {row.not_claimed}")
+            lines.append(
+                f"  truly {row.label:>{width}}{numbers}   sensitivity {row.found}, specificity {row.not_claimed}"
+            )
     if view.finer:
         lines += ["", "by group:"]
         lines += [f"  {t.task}, {t.protocol}, {t.group}: accuracy {t.accuracy} % of {t.n:,}" for t in view.finer]

@@ -168,7 +168,7 @@ def curve(
     parts += _marks(at, x_of, bottom)
     drawing = Markup(f'<svg aria-hidden="true" width="100%" height="{trimmed(bottom + FOOT)}">{"".join(parts)}</svg>')
     frame = '<div class="curve" role="group" aria-label="{}">{}<p class="unit">{}</p></div>'
-    return Markup(frame).format(label, drawing, f"{x_name}{f'; {unit}' if unit else ''}")
+    return Markup(frame).format(label, drawing, f"{unit} by {x_name}" if unit else x_name)
 
 
 def _grid(axis: Axis, y_of: Callable[[float], float]) -> list[str]:

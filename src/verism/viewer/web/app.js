@@ -113,7 +113,7 @@ async function listPage(query, now) {
     plans.replaceChildren(...(record.plans.length ? [el("h2", {}, "Boards"), el("ul.plans", {}, record.plans.map(planLine))] : []));
     if (!shown.length) list.append(el("li.note", {}, record.runs.length ? "No run fits." : "There is no run below this folder yet. Make one with: verism run"));
     pages.replaceChildren(...(record.pages.length ? [el("h2", {}, "Pages"), el("ul", {}, record.pages.map((p) =>
-      el("li", {}, pageLink(p))))] : []));
+      el("li.pages", {}, pageLink(p))))] : []));
     if (focused) { const e = main.querySelector(`[data-key="${CSS.escape(focused)}"]`); if (e) e.focus(); }
   }
   function runLine(r) {
@@ -181,7 +181,7 @@ async function runPage(query, now) {
     el("a.button.main", { href: link("/images", { run: key }) }, `Images (${number(record.progress.done)})`),
     record.right_or_wrong ? el("a.button", { href: link("/images", { run: key, outcome: "wrong", protocol }) }, "What is wrong") : "",
     protocols.length ? el("a.button", { href: address("/report", { run: key }), target: "_blank", rel: "noopener" }, "Full report") : ""),
-    record.pages.length ? el("p.small", {}, "Saved pages: ", record.pages.map((p, n) => [n ? ", " : "", pageLink(p)])) : "", cautions);
+    record.pages.length ? el("p.small.pages", {}, "Saved pages: ", record.pages.map((p, n) => [n ? ", " : "", pageLink(p)])) : "", cautions);
   if (record.remarks && record.remarks.length) body.push(el("div.banner", {}, record.remarks.map((line) => el("p", {}, line))));
   if (protocols.length) {
     const meaning = record.protocols.find((p) => p.name === protocol).meaning;
@@ -257,7 +257,6 @@ function overlay(image, observed, large) {
   svg.setAttribute("viewBox", `0 0 ${image.width} ${image.height}`);
   svg.setAttribute("aria-hidden", "true");
   svg.classList.add("boxes");
-  const size = Math.max(image.width, image.height) / (large ? 36 : 20);
   const kept = all.some((b) => b.counts) ? all.filter((b) => b.counts) : all.slice(0, 8);
   for (const b of kept) {
     const x = Math.max(0, b.x0), y = Math.max(0, b.y0), w = Math.max(1, Math.min(image.width, b.x1) - x), h = Math.max(1, Math.min(image.height, b.y1) - y);
@@ -269,16 +268,29 @@ function overlay(image, observed, large) {
     }
     const text = document.createElementNS(NS, "text");
     text.textContent = b.name + (!large || b.score === null || b.score === undefined ? "" : ` ${b.score.toFixed(2)}`);
-    // Above the box where there is room, and never past an edge: a letter is at most some 0.6 of its size wide.
-    const wide = Math.min(image.width, text.textContent.length * size * .6);
-    text.setAttribute("x", Math.max(0, Math.min(x, image.width - wide)));
-    text.setAttribute("y", y > size * 1.3 ? y - size * .3 : y + size * 1.05);
-    text.setAttribute("font-size", size);
-    if (text.textContent.length * size * .6 > image.width) { text.setAttribute("textLength", image.width); text.setAttribute("lengthAdjust", "spacingAndGlyphs"); }
+    Object.assign(text.dataset, { x, y });
     svg.append(text);
   }
   svg.toggleAttribute("hidden", !drawBoxes);
+  svg.dataset.size = Math.max(image.width, image.height) / (large ? 36 : 20);
+  resized.observe(svg);
   return svg;
+}
+const SMALLEST = 11.5; // pixels of the screen that a letter of a box is high, however small the image is shown
+const resized = new ResizeObserver((entries) => { for (const { target } of entries) writeLabels(target); });
+function writeLabels(svg) {
+  const { width, height } = svg.viewBox.baseVal, scale = Math.min(svg.clientWidth / width, svg.clientHeight / height);
+  if (!scale) return; // not on the page, or hidden
+  const size = Math.max(Number(svg.dataset.size), SMALLEST / scale);
+  for (const text of svg.querySelectorAll("text")) {
+    for (const name of ["textLength", "lengthAdjust"]) text.removeAttribute(name);
+    text.setAttribute("font-size", size);
+    // Above the box where there is room, and never past an edge.
+    const x = Number(text.dataset.x), y = Number(text.dataset.y), wide = text.getBBox().width;
+    text.setAttribute("x", Math.max(0, Math.min(x, width - wide)));
+    text.setAttribute("y", y > size * 1.3 ? y - size * .3 : y + size * 1.05);
+    if (wide > width) { text.setAttribute("textLength", width); text.setAttribute("lengthAdjust", "spacingAndGlyphs"); }
+  }
 }
 function tile(run, image, href, boxes, { side = 240, prompt = true } = {}) {
   const first = image.verdicts[0];
