@@ -17,13 +17,14 @@ from verism.plans.board_text import markdown_board
 from verism.suites.wise.benchmark import our_wording
 from verism.suites.wise.own_prompts import own_prompts
 
+MODELS = {"good": "scripted:error=0.0", "fair": "scripted:error=0.5", "poor": "scripted:error=1.0"}
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("agreement")
-    plan = Plan.make(
+
+def plan_of(models, include=()):
+    return Plan.make(
         title="Two suites",
-        models={"good": "scripted:error=0.0", "fair": "scripted:error=0.5", "poor": "scripted:error=1.0"},
+        models=models,
+        include=include,
         references={"perfect": {"model": "oracle"}},
         suites={
             "objects": {"suite": "paintskills", "skills": ["object"], "limit": 36, "detector": "truth"},
@@ -31,7 +32,12 @@ def folder(tmp_path_factory):
         },
         defaults={"size": 64, "seed": 3},
     )
-    run_plan(plan, place / "P")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("agreement")
+    run_plan(plan_of(MODELS), place / "P")
     return place / "P"
 
 
@@ -65,6 +71,21 @@ def test_columns_of_different_suites_are_held_against_each_other(folder):
     assert board.record()["agreements"][0]["in_general"]["low"] is None  # three models
     assert board.record()["agreements"][0]["rho_in_general"]["low"] is None
     assert "| objects: " in markdown_board(board)
+
+
+def test_models_that_may_not_be_compared_are_left_out_and_named(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "P")
+    others = {"few": "scripted:error=0.2", "fewer": "scripted:error=0.4"}  # of other numbers of prompts
+    include = [{"model": m, "suite": "objects", "limit": n} for m, n in (("few", 12), ("fewer", 6))]
+    run_plan(plan_of(MODELS | others, include), tmp_path / "P")
+    board = make_board([tmp_path / "P"])
+    found = between_suites(board)
+    assert found.models == ("good", "fair", "poor")
+    assert found.left_out == ("few", "fewer")
+    assert found.rank == between_suites(make_board([folder])).rank
+    assert board.record()["agreements"][0]["left_out"] == ["few", "fewer"]
+    assert "| 3, without few, fewer | 1.00 " in markdown_board(board)
+    assert "3, without <bdi>few, fewer</bdi>" in board_page(board)
 
 
 def test_models_in_opposite_order_are_listed_with_their_images(swapped):

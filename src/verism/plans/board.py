@@ -97,6 +97,7 @@ class Column:
         p_holm: adjusted p-value of every pair of models, by their position in ``ranked``; NaN where none was made.
         wins: 1 where the first model of a pair is significantly better, -1 where it is worse.
         ranked: names of the models that are ranked.
+        apart: pairs of these that may not be compared.
     """
 
     key: str
@@ -113,6 +114,7 @@ class Column:
     ranked: tuple[str, ...] = ()
     p_holm: tuple[tuple[float, ...], ...] = ()
     wins: tuple[tuple[int, ...], ...] = ()
+    apart: tuple[tuple[str, str], ...] = ()
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; tests that were not made are null."""
@@ -504,9 +506,12 @@ class _Maker:
         m = len(ranked)
         differences, p_values = np.zeros((m, m)), np.full((m, m), np.nan)
         reasons: dict[str, list[str]] = {model: [] for model in ranked}
+        apart: list[tuple[str, str]] = []
         key = _key_of(column)
         for (i, a), (j, b) in itertools.combinations(enumerate(ranked), 2):
             row = compared.get((a, b), {}).get(key)
+            if row is None or row.reasons:
+                apart.append((a, b))
             if row is None:
                 continue
             if row.reasons:
@@ -524,6 +529,7 @@ class _Maker:
             ranked=tuple(ranked),
             p_holm=tuple(tuple(row) for row in ranking.p_holm.tolist()),
             wins=tuple(tuple(row) for row in ranking.wins.tolist()),
+            apart=tuple(apart),
         )
         return column, cells
 

@@ -120,9 +120,12 @@ def markdown_board(board: Board) -> str:
             rank, shared = each.rank, each.shared
             tau = _coefficient(rank.tau, rank.low, rank.high, each.in_general)
             rho = _coefficient(rank.rho, rank.rho_low, rank.rho_high, each.rho_in_general)
+            models = str(len(each.models))
+            if each.left_out:
+                models += f", without {', '.join(map(escaped, each.left_out))}"
             images = "" if shared is None else f"{shared.n_first_right + shared.n_second_right} of {shared.n}"
             lines.append(
-                f"| {heads[each.first]} and {heads[each.second]} | {len(each.models)} | {tau} | {rho} "
+                f"| {heads[each.first]} and {heads[each.second]} | {models} | {tau} | {rho} "
                 f"| {rank.n_opposite} of {rank.n_told} significant in both | {images} |"
             )
     return "\n".join(lines) + "\n"

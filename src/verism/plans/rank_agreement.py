@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +123,8 @@ class ColumnAgreement:
     Attributes:
         first: key of a column.
         second: key of the other.
-        models: names of the models ranked by both.
+        models: names of the models ranked by both, any two of which may be compared in both.
+        left_out: names of the other models that both rank.
         rank: Kendall's and Spearman's coefficients for these models, with what the tests leave open.
         in_general: Kendall's tau with an interval for models in general.
         rho_in_general: Spearman's rank correlation with such an interval.
@@ -134,6 +135,7 @@ class ColumnAgreement:
     first: str
     second: str
     models: tuple[str, ...]
+    left_out: tuple[str, ...]
     rank: RankAgreement
     in_general: Interval
     rho_in_general: Interval
@@ -146,6 +148,7 @@ class ColumnAgreement:
             "first": self.first,
             "second": self.second,
             "models": list(self.models),
+            "left_out": list(self.left_out),
             "rank": self.rank._asdict(),
             "in_general": self.in_general._asdict(),
             "rho_in_general": self.rho_in_general._asdict(),
@@ -169,7 +172,7 @@ def _without_images(record: dict[str, Any]) -> dict[str, Any]:
 def column_agreements(
     board: Board, runs: Mapping[tuple[str, str], Run], presentations: Mapping[str, Presentation], *, alpha: float
 ) -> tuple[ColumnAgreement, ...]:
-    """Every two columns of different suites that rank three models or more.
+    """Every two columns of different suites that rank three models or more, any two of which may be compared.
 
     Args:
         board: whose columns have ranks.
@@ -184,7 +187,8 @@ def column_agreements(
     for first, second in itertools.combinations(board.columns, 2):
         if first.suite == second.suite:
             continue
-        models = [model for model in first.ranked if model in second.ranked]
+        ranked = [model for model in first.ranked if model in second.ranked]
+        models = _comparable(ranked, {frozenset(pair) for pair in (*first.apart, *second.apart)})
         if len(models) < FEWEST_MODELS:
             continue
         values = [_values(board, column, models) for column in (first, second)]
@@ -200,13 +204,14 @@ def column_agreements(
                 pair = Opposite(first=models[i], second=models[j], examples=examples)
                 left -= 1
             opposite.append(pair)
-        shared = verdicts.shared(first, second, models, reports, left_shown)
+        shared = verdicts.shared(first, second, ranked, reports, left_shown)
         left_shown -= 0 if shared is None else sum(each.shown is not None for each in shared.contradictions)
         found.append(
             ColumnAgreement(
                 first=first.key,
                 second=second.key,
                 models=tuple(models),
+                left_out=tuple(model for model in ranked if model not in models),
                 rank=rank_agreement(*values, *wins),
                 in_general=kendall_over_models(*values),
                 rho_in_general=spearman_over_models(*values),
@@ -215,6 +220,16 @@ def column_agreements(
             )
         )
     return tuple(found)
+
+
+def _comparable(models: Sequence[str], apart: Collection[frozenset[str]]) -> list[str]:
+    """Models any two of which may be compared: without those, one by one, that may not with the most others."""
+    kept = list(models)
+    while True:
+        refused = [sum(frozenset((model, other)) in apart for other in kept) for model in kept]
+        if not any(refused):
+            return kept
+        del kept[len(kept) - 1 - refused[::-1].index(max(refused))]  # of several the last
 
 
 def _values(board: Board, column: Column, models: Sequence[str]) -> NDArray[np.float64]:
