@@ -114,7 +114,7 @@ def test_a_judge_that_is_worse_for_one_group_is_told(in_process, dressed):
     assert "percent agreement: 1.00" in out
     assert "A and B, 64 items: cohen kappa 1.00" in out
     # Boots of 32 women and 16 men; 8 of the men's are missed: found 40 of 48.
-    assert "yes: found 0.83 [" in out
+    assert "yes: sensitivity 0.83 [" in out
     assert "judge (revised) beside annotators, 64 items: accuracy 0.88 [" in out
     parsed = json.loads(in_process("agreement", dressed.path, "--by", "gender", "--resamples", 0, "--json")[1])
     judge = parsed["tasks"]["attribute: boots"]["judges"]["revised"]
