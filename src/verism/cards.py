@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 
 from verism.errors import UsageError
 from verism.files import read_json, well_formed, write_json
+from verism.records import judge_identity
 from verism.renames import protocol_name, rules_of
 
 __all__ = [
@@ -176,7 +177,7 @@ def find_measured(
         The card and its table; None if there is none.
     """
     for card in cards:
-        if card.judge != judge or (kind is not None and card.kind != kind):
+        if judge_identity(card.judge) != judge_identity(judge) or (kind is not None and card.kind != kind):
             continue
         for measured in card.measured:
             if (measured.task, measured.protocol, dict(measured.group)) == (task, protocol, dict(group or {})):
@@ -208,7 +209,7 @@ def merge_cards(cards: Sequence[JudgeCard]) -> JudgeCard:
     first = cards[0]
     for other in cards[1:]:
         for what, a, b in (
-            ("judge", first.judge, other.judge),
+            ("judge", judge_identity(first.judge), judge_identity(other.judge)),
             ("role", first.role, other.role),
             ("kind of truth", first.kind, other.kind),
             ("rules", first.made.get("rules"), other.made.get("rules")),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, get_args
@@ -69,8 +70,10 @@ __all__ = [
     "UserImage",
     "canonical_json",
     "content_hash",
+    "declaring_option",
     "empty_table",
     "frame",
+    "judge_identity",
     "make_image_id",
     "option_of",
     "reading_rows",
@@ -649,6 +652,31 @@ def option_of(role: str) -> str:
     '--skin-tone'
     """
     return f"--{role.replace('_', '-')}"
+
+
+def judge_identity(name: str) -> str:
+    """What of a judge's full name says who judged: all of it, but the file of a results file whose judge is declared.
+
+    Files of results differ from run to run; the hash in the name keeps them apart, the declared judge is what counts.
+
+    Args:
+        name: full name of a judge, as manifests have it.
+
+    >>> judge_identity("results:a.csv@0123 judge=GPT-4o 2024-08"), judge_identity("results:a.csv@0123")
+    ('results judge=GPT-4o 2024-08', 'results:a.csv@0123')
+    """
+    declared = re.fullmatch(r"results:.*@[0-9a-f]+((?: .*)? (?:judge|scorer)=.+)", name)
+    return f"results{declared[1]}" if declared else name
+
+
+def declaring_option(role: str) -> str:
+    """How the judge of a results file is declared on the command line.
+
+    >>> declaring_option("vqa")
+    '--vqa "results:FILE?judge=NAME"'
+    """
+    name = "scorer" if role == PreferenceNeed.role else "judge"
+    return f'{option_of(role)} "results:FILE?{name}=NAME"'
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,3 +125,4 @@ def test_exported_questions_have_choices_and_every_image():
     lines = done.stdout.splitlines()
     assert any('"choices": ["red", "blue", "green", "yellow"]' in line or '"choices": ["1"' in line for line in lines)
     assert {line.split('"image_id": "')[1].split('"')[0].rpartition("#")[2] for line in lines} == {"0", "1"}
+    assert '--vqa "results:FILE?judge=NAME"' in done.stderr

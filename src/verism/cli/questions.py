@@ -13,7 +13,7 @@ from verism.cli.common import RAW_HELP, given, in_section
 from verism.cli.suite_commands import SuiteCommands
 from verism.locations import location
 from verism.manifest import canonical_suite_name
-from verism.records import option_of, roles
+from verism.records import declaring_option, option_of, roles
 from verism.store import Run
 from verism.suites.base import Suite
 from verism.suites.catalogue import make_suite, stored_suite, suite_entries
@@ -35,7 +35,8 @@ def _put_questions(suite: Suite, run: Run | None, role: str | None, as_json: boo
     others = "".join(f"; also: --role {other}" for other in answerable_roles(suite) if other != table.role)
     say(
         f"{len(table.rows):,} rows about {table.n_images:,} images; filled in, they are read by "
-        f"{option_of(table.role)} results:FILE{others}"
+        f"{option_of(table.role)} results:FILE{others}. Name who answers, so that runs with files of one judge can be "
+        f"compared: {declaring_option(table.role)}"
     )
 
 
@@ -92,7 +93,8 @@ questions = _QuestionCommands(
     lambda suite: _output(),  # noqa: ARG005
     about="Print the questions about the images of a run or of a suite, for judges elsewhere.\n\nFill in the last "
     "column or columns, then read the answers with results:FILE, as in: verism observe RUN --vqa results:FILE. Choices "
-    "are a JSON list, empty for yes and no. An empty answer is none, and is counted. --role asks for another role's "
+    "are a JSON list, empty for yes and no. An empty answer is none, and is counted. "
+    "With results:FILE?judge=NAME, runs whose files are by one judge can be compared. --role asks for another role's "
     "questions: captions, texts, scores, boxes (a row for each), depth maps (a .npy file for each image).",
     examples="""verism questions runs/bias > questions.csv
 verism observe runs/bias --vqa results:questions.csv

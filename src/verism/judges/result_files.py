@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from verism.errors import UsageError
@@ -17,7 +17,7 @@ from verism.files import IMAGE_SUFFIXES
 if TYPE_CHECKING:
     from verism.records import LoadedImage
 
-__all__ = ["ImageNames", "image_name", "number_in"]
+__all__ = ["ImageNames", "image_name", "number_in", "results_name"]
 
 _MSCOCO = re.compile(r"(\d+)_mscoco_\d+")  # image and sentence, as in the released list of R-precision
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
@@ -104,6 +104,24 @@ def _folders_fit(a: str, b: str) -> bool:
 def _stem(name: str) -> str:
     path = PurePosixPath(name)
     return path.stem if path.suffix.lower() in IMAGE_SUFFIXES else path.name
+
+
+def results_name(path: Path, identity: str, *options: str, judge: str = "") -> str:
+    """Name of a judge that reads results: the file with its content, what changes its reading, and who judged.
+
+    Args:
+        path: the file or folder.
+        identity: hexadecimal digits that stand for its content.
+        options: ``name=value`` of each option that changes observations.
+        judge: who judged, as the user declares it (``verism.records.judge_identity``); empty where it is not declared.
+
+    Raises:
+        UsageError: a judge that is no line of text, or with an equals sign, which separates the parts of a name.
+    """
+    declared = judge.strip()
+    if judge and (not declared or not declared.isprintable() or "=" in declared):
+        raise UsageError(f"judge={judge!r}: expected the name of who judged, a line of text without '='")
+    return " ".join([f"results:{path.name}@{identity}", *options, *([f"judge={declared}"] if judge else [])])
 
 
 def image_name(row: Mapping[str, Any], columns: Sequence[str], where: str) -> str:

@@ -26,7 +26,7 @@ from verism.locations import location
 from verism.pipeline.comparison import Difference
 from verism.plans.rank_agreement import ColumnAgreement, column_agreements
 from verism.plans.status import read_rows, report_path
-from verism.records import Score
+from verism.records import Score, judge_identity
 from verism.report_kit.coverage import coverage_of
 from verism.specs import MetricSpec, Presentation
 from verism.statistics.ranking import Ranking, rank_models
@@ -493,7 +493,7 @@ class _Maker:
             unit=score.unit,
             better=str(spec.better),
             meaning=spec.meaning,
-            judges={role: name for role, name in judges[0].items() if all(j.get(role) == name for j in judges)},
+            judges=_shared_judges(judges),
         )
 
     def _cells(
@@ -592,6 +592,17 @@ class _Maker:
             runs=paths,
             cells=cells,
         )
+
+
+def _shared_judges(judges: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The judges that all runs share, by role; of files of results by one declared judge, that judge."""
+    shared = {}
+    for role, name in judges[0].items():
+        names = {of_run.get(role, "") for of_run in judges}
+        identities = set(map(judge_identity, names))
+        if len(identities) == 1:
+            shared[role] = name if len(names) == 1 else identities.pop()
+    return shared
 
 
 def _belongs(score: Score, spec: MetricSpec, protocol: str, presentation: Presentation) -> bool:

@@ -18,7 +18,7 @@ from statistics import NormalDist
 from typing import Any, TypeVar
 
 from verism.errors import UsageError
-from verism.records import FacetValue, Score, option_of, roles
+from verism.records import FacetValue, Score, declaring_option, judge_identity, option_of, roles
 from verism.report_kit.coverage import floored
 from verism.specs import MetricSpec, Presentation
 from verism.store import Run
@@ -104,6 +104,15 @@ def set_sizes(scores: Iterable[Score], presentation: Presentation) -> dict[tuple
         else:
             generated[score.protocol, group] = max(score.n_used, generated.get((score.protocol, group), 0))
     return {key: SetSizes(generated=n, real=real.get(key[1])) for key, n in generated.items()}
+
+
+def _one_judge(role: str, a: str, b: str) -> str:
+    """What to do about two judges; of files of results it may be that one judge made both."""
+    remedy = f"let one judge observe both runs: verism observe RUN {option_of(role)} NAME"
+    from_files = all(name.startswith("results:") for name in (a, b))
+    if from_files and any(judge_identity(name) == name for name in (a, b)):
+        remedy += f"; or, if one judge made both files, declare it: verism observe RUN {declaring_option(role)}"
+    return remedy
 
 
 class Comparability:
@@ -206,12 +215,12 @@ class Comparability:
         found = []
         for role in roles():
             a, b = self.a.judge(role), self.b.judge(role)
-            if a and b and a != b:
+            if a and b and judge_identity(a) != judge_identity(b):
                 found.append(
                     Reason(
                         kind="judge",
                         text=self._difference(role.replace("_", " "), a, b),
-                        remedy=f"let one judge observe both runs: verism observe RUN {option_of(role)} NAME",
+                        remedy=_one_judge(role, a, b),
                         metrics=self._metrics_of_role(role),
                     )
                 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from verism.cards import JudgeCard, read_card, shipped_cards
-from verism.records import NEEDS, roles
+from verism.records import NEEDS, judge_identity, roles
 from verism.report_kit.adjustments import as_judged
 from verism.report_kit.card_page import CardView, view_of
 from verism.store import TRUTH, Run
@@ -66,7 +66,8 @@ def judge_panels(runs: Sequence[Run], given: Sequence[JudgeCard] = ()) -> list[J
                 used.setdefault((role, name), []).append(number)
     panels = []
     for (role, name), numbers in used.items():
-        subset = [view_of(card) for card in cards if (card.judge, card.role) == (name, role)]
+        key = (judge_identity(name), role)
+        subset = [view_of(card) for card in cards if (judge_identity(card.judge), card.role) == key]
         measured = any(_with_errors(runs[n]) for n in numbers)
         panels.append(
             JudgePanel(

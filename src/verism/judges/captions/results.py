@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from verism.errors import UsageError
 from verism.files import read_rows
 from verism.judges.batching import content_id
-from verism.judges.result_files import ImageNames, image_name
+from verism.judges.result_files import ImageNames, image_name, results_name
 from verism.records import CaptionNeed
 
 if TYPE_CHECKING:
@@ -31,13 +31,15 @@ class CaptionResults:
     Args:
         path: JSON list, JSON Lines or CSV with ``image_id`` and ``caption``. ``image_id`` is an image's id, its
             prompt's id, its file name, or COCO's number.
+        judge: name and version of who judged. Runs whose files declare the same judge can be compared. Default: not
+            known, and the file's content stands for it.
     Raises:
         UsageError: no such file, another format, an entry without image or caption, or an image named twice.
     """
 
     role = CaptionNeed.role
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, judge: str = "") -> None:
         rows = read_rows(path, "image_id and caption of every image")
         self._captions: dict[str, str] = {}
         for row in rows:
@@ -55,7 +57,7 @@ class CaptionResults:
         self._used: set[str] = set()
         self._missing = 0
         self._path = path
-        self.name = f"results:{path.name}@{content_id(path)}"
+        self.name = results_name(path, content_id(path), judge=judge)
 
     def observe(self, images: Sequence[LoadedImage], need: CaptionNeed) -> pl.DataFrame:
         """One row per image, as table ``captions``; without a text where the file has none."""

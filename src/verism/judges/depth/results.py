@@ -16,7 +16,7 @@ from verism.errors import UsageError, VerismError
 from verism.files import IMAGE_SUFFIXES
 from verism.judges.batching import check_choice, content_id
 from verism.judges.depth.maps import Larger, depth_table
-from verism.judges.result_files import ImageNames
+from verism.judges.result_files import ImageNames, results_name
 from verism.records import DepthNeed, content_hash
 
 if TYPE_CHECKING:
@@ -34,13 +34,15 @@ class DepthResults:
         path: folder of ``.npy`` files, one per image and named after it (its id, file name or number): arrays of shape
             (H, W), of any size, that cover the whole image.
         larger: meaning of larger values: ``near`` (inverse depth, as from MiDaS) or ``far`` (distances).
+        judge: name and version of who judged. Runs whose files declare the same judge can be compared. Default: not
+            known, and the file's content stands for it.
     Raises:
         UsageError: no such folder, or no arrays in it.
     """
 
     role = DepthNeed.role
 
-    def __init__(self, path: Path, *, larger: Larger = "near") -> None:
+    def __init__(self, path: Path, *, larger: Larger = "near", judge: str = "") -> None:
         check_choice("larger", larger, ("near", "far"))
         if not path.is_dir():
             raise UsageError(f"{path}: expected a folder of depth maps, one .npy file for each image")
@@ -50,7 +52,7 @@ class DepthResults:
         self._names = ImageNames(self._files)
         self._larger = larger
         digest = content_hash([[name, content_id(file)] for name, file in self._files.items()])[:12]
-        self.name = f"results:{path.name}@{digest} larger={larger}"
+        self.name = results_name(path, digest, f"larger={larger}", judge=judge)
 
     def observe(self, images: Sequence[LoadedImage], need: DepthNeed) -> pl.DataFrame:
         """The maps of images, as table ``depths``.

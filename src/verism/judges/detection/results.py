@@ -17,7 +17,7 @@ from verism.files import read_rows
 from verism.judges.batching import content_id
 from verism.judges.detection.boxes import ImageBoxes, detection_table
 from verism.judges.detection.names import LabelMap, map_labels, missing_lines
-from verism.judges.result_files import ImageNames, image_name
+from verism.judges.result_files import ImageNames, image_name, results_name
 from verism.options import Spelling
 from verism.records import DetectionNeed
 
@@ -39,13 +39,21 @@ class DetectionResults:
             in [0, 1], and ``x0``, ``y0``, ``x1``, ``y1`` in pixels. A row with ``image_id`` alone means that nothing
             was found.
         aliases: maps a label in the file to a class of the suite: ``alias.bike=bicycle``.
+        judge: name and version of who judged. Runs whose files declare the same judge can be compared. Default: not
+            known, and the file's content stands for it.
     Raises:
         UsageError: no such file, nothing in it, or a row that does not fit.
     """
 
     role = DetectionNeed.role
 
-    def __init__(self, path: Path, *, aliases: Annotated[Mapping[str, str] | None, Spelling("alias")] = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        aliases: Annotated[Mapping[str, str] | None, Spelling("alias")] = None,
+        judge: str = "",
+    ) -> None:
         self._boxes: dict[str, list[tuple[str, float, tuple[float, ...]]]] = {}
         for row in read_rows(path, "image_id, label, score, x0, y0, x1 and y1"):
             name = image_name(row, ("image_id", "file_name"), row.where)
@@ -73,7 +81,8 @@ class DetectionResults:
         self._silent = 0
         self._path = path
         also = ",".join(f"{a}={b}" for a, b in sorted(self._aliases.items()))
-        self.name = f"results:{path.name}@{content_id(path)}" + (f" aliases={also}" if also else "")
+        options = [f"aliases={also}"] if also else []
+        self.name = results_name(path, content_id(path), *options, judge=judge)
 
     def _map(self, need: DetectionNeed) -> LabelMap:
         # A class that was looked for and never found is not in the file, and no fault of it.

@@ -13,7 +13,7 @@ from verism.errors import UsageError
 from verism.files import read_rows
 from verism.judges.batching import content_id
 from verism.judges.ocr.readings import image_row
-from verism.judges.result_files import ImageNames, image_name
+from verism.judges.result_files import ImageNames, image_name, results_name
 from verism.records import OcrNeed
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class OcrResults:
         path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``) and ``text``: text with line breaks, or
             a list of lines. An empty text means that the image has none; null, or a missing row in CSV, means no
             answer.
+        judge: name and version of who judged. Runs whose files declare the same judge can be compared. Default: not
+            known, and the file's content stands for it.
 
     Raises:
         UsageError: no such file, another format, an entry without image or text, or an image named twice.
@@ -40,7 +42,7 @@ class OcrResults:
 
     role = OcrNeed.role
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, judge: str = "") -> None:
         self._texts: dict[str, str | None] = {}
         for row in read_rows(path, "image_id and text of every image"):
             name = image_name(row, ("image_id", "prompt_id", "image", "file_name"), row.where)
@@ -53,7 +55,7 @@ class OcrResults:
         self._used: set[str] = set()
         self._missing = 0
         self._path = path
-        self.name = f"results:{path.name}@{content_id(path)}"
+        self.name = results_name(path, content_id(path), judge=judge)
 
     def observe(self, images: Sequence[LoadedImage], need: OcrNeed) -> pl.DataFrame:
         """One row per image, as table ``readings``; without a text where the file has none."""

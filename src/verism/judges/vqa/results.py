@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from verism.errors import UsageError
 from verism.files import read_rows
 from verism.judges.batching import content_id
-from verism.judges.result_files import ImageNames, image_name
+from verism.judges.result_files import ImageNames, image_name, results_name
 from verism.judges.vqa.replies import value_of
 from verism.records import AnswerNeed
 
@@ -32,6 +32,8 @@ class AnswerResults:
         path: CSV, JSON Lines or JSON list with ``image_id`` (or ``prompt_id``, or ``item_id``), ``question``,
             ``answer`` and, if known, ``probability`` (of yes, or of the answer, in [0, 1]). Questions must be worded as
             by the suite; case and spaces do not matter. An empty answer counts as none.
+        judge: name and version of who judged. Runs whose files declare the same judge can be compared. Default: not
+            known, and the file's content stands for it.
     Raises:
         UsageError: no such file, another format, an entry without image or question, an answer that is no text, a
             probability outside [0, 1], or a question answered twice for an image.
@@ -39,7 +41,7 @@ class AnswerResults:
 
     role = AnswerNeed.role
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, judge: str = "") -> None:
         rows = read_rows(path, "image_id, question and answer")
         self._answers: dict[str, dict[str, tuple[str | None, float | None]]] = {}
         for row in rows:
@@ -58,7 +60,7 @@ class AnswerResults:
         self._used: set[tuple[str, str]] = set()
         self._missing = 0
         self._path = path
-        self.name = f"results:{path.name}@{content_id(path)}"
+        self.name = results_name(path, content_id(path), judge=judge)
 
     def observe(self, images: Sequence[LoadedImage], need: AnswerNeed) -> pl.DataFrame:
         """One row per image and question, as table ``answers``; null where the file has no answer.

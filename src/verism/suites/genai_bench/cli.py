@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from verism.errors import UsageError
+from verism.records import judge_identity
 from verism.suites.genai_bench.benchmark import MODELS, read_prompts, read_skills
 from verism.suites.genai_bench.human import GROUPS, agreement_by_group, summary_of_ratings
 from verism.terminal import Group, PathType, put_json
@@ -171,8 +172,8 @@ def _scores_of(path: Path, model: str, protocol: str, scores: dict[tuple[str, st
         if image_id in first:
             scores[model, first[image_id]] = value
     settings = run.manifest.settings.suite_settings
-    # Files of answers differ from model to model; who made them is not known.
-    judge = run.manifest.settings.judges.get("vqa", "")
+    # Files of answers differ from model to model; where it is not declared, who made them is not known.
+    judge = judge_identity(run.manifest.settings.judges.get("vqa", ""))
     return (settings.get("wording"), settings.get("judge_returns"), re.sub("^results:.*", "results", judge))
 
 

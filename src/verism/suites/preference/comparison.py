@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,13 +13,13 @@ import numpy as np
 
 from verism.errors import UsageError
 from verism.metrics.preferences import WhenMissing
-from verism.records import Observed
+from verism.records import Observed, judge_identity
 from verism.statistics.bradley_terry import bradley_terry
 from verism.store import Run
 from verism.suites.preference.scoring import AskedImage, average, base_id, by_prompt, outcomes, set_of
 from verism.suites.preference.suite import asked_images
 
-__all__ = ["ComparedModel", "comparison", "models_of", "scale_of"]
+__all__ = ["ComparedModel", "comparison", "models_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,19 +81,6 @@ def models_of(paths: Sequence[Path]) -> list[ComparedModel]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"two models are called {twice!r}: name the folders of their runs apart")
     return made
-
-
-def scale_of(scorer: str) -> str:
-    """What must be equal for two runs' scores to be on one scale.
-
-    Args:
-        scorer: full name of a judge. Files of scores differ from run to run; the scorer that they name counts.
-
-    >>> scale_of("results:a.csv@0123 scorer=HPS v2.1"), scale_of("pickscore:PickScore_v1@0123")
-    ('scores given elsewhere by HPS v2.1', 'pickscore:PickScore_v1@0123')
-    """
-    given = re.fullmatch(r"results:.* scorer=(.+)", scorer)
-    return f"scores given elsewhere by {given[1]}" if given else scorer
 
 
 def comparison(
@@ -200,7 +186,7 @@ def _check_alike(models: Sequence[ComparedModel]) -> None:
     """Refuse models whose scores say nothing beside each other."""
     first = models[0]
     for model in models[1:]:
-        if scale_of(model.scorer) != scale_of(first.scorer):
+        if judge_identity(model.scorer) != judge_identity(first.scorer):
             hint = (
                 " Say who gave the scores of a file: results:FILE?scorer=NAME."
                 if model.scorer.startswith("results:") and first.scorer.startswith("results:")

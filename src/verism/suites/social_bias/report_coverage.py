@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from verism.cards import JudgeCard, Measured
+from verism.records import judge_identity
 from verism.report_kit.evidence import Evidence, union
 from verism.report_kit.judges import cards_of
 from verism.store import TRUTH, Run
@@ -291,7 +292,7 @@ def _told(cards: Sequence[JudgeCard], judge: str, axis: str, protocols: Sequence
             (
                 (card, owner)
                 for card in cards
-                if card.judge == judge
+                if judge_identity(card.judge) == judge_identity(judge)
                 and (owner := [m for m in card.measured if (m.task, m.protocol) == (axis, protocol)])
             ),
             (None, []),
