@@ -104,6 +104,16 @@ def test_terminal_and_markdown_have_a_row_of_their_own(make_run):
     assert "Adjusted for judge error" in markdown
 
 
+def test_adjusted_rows_say_how_many_images_were_used_and_unusable(make_run):
+    run = freed(make_run("model-a", states={0: "refused"}))
+    tables_of = (tables.terminal_table([run]).splitlines()[2:4], tables.markdown_table([run]).splitlines()[2:4])
+    for judged, adjusted in tables_of:
+        assert judged.rstrip(" |").endswith("11 / 1")
+        assert adjusted.rstrip(" |").endswith("11 / 1")
+    run.write_scores([s for s in run.scores() if not (s.adjusted and s.metric == "accuracy")])
+    assert tables.markdown_table([run]).splitlines()[3].endswith("| 8 / 1 |")  # of the mean, over three skills
+
+
 def test_csv_and_json_say_which_numbers_are_adjusted(make_run):
     run = freed(make_run("model-a"), kind="rendered")
     rows = list(csv.DictReader(io.StringIO(tables.csv_table([run]))))

@@ -445,13 +445,14 @@ def _column_rows(table: Columns, protocol: str) -> tuple[list[str], list[list[st
     header = ["run", *table.values, *([MEAN] if table.layout.mean else []), "used / unusable"]
     body = []
     for n, name in enumerate(evidence.names):
-        results = [table.cell(n, value, protocol) for value in table.values]
-        used = f"{sum(s.n_used for s in results if s)} / {sum(s.n_unusable for s in results if s)}"
-        body.append([name, *(_marked(evidence, n, table.cell(n, c, protocol)) for c in table.columns), used])
-        for kind in kinds_of(evidence.every[n]):
-            cells = [table.cell(n, c, protocol, kind) for c in table.columns]
-            if any(cells):
-                body.append([name + adjusted_by(kind), *(_marked(evidence, n, s) for s in cells), UNDEFINED])
+        for kind in ("", *kinds_of(evidence.every[n])):
+            cells = {c: table.cell(n, c, protocol, kind) for c in table.columns}
+            if kind and not any(cells.values()):
+                continue
+            single = [score for c, score in cells.items() if score is not None and c in table.values]
+            counted = single or [score for score in cells.values() if score is not None]  # the mean alone
+            used = f"{sum(s.n_used for s in counted)} / {sum(s.n_unusable for s in counted)}" if counted else UNDEFINED
+            body.append([name + adjusted_by(kind), *(_marked(evidence, n, s) for s in cells.values()), used])
     for label, values in table.reference:
         body.append([label, *(words.percent(values.get(c)) for c in table.columns), UNDEFINED])
     return header, body
