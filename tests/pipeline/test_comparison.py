@@ -11,6 +11,7 @@ from verism.errors import UsageError
 from verism.manifest import RunSettings
 from verism.pipeline.comparison import Difference, compare_images, compare_scores, same_outcome
 from verism.records import Prompt, Score, frame
+from verism.report_kit.comparison import comparison_table
 from verism.specs import Pairing
 from verism.store import Run
 from verism.suites.paintskills.suite import PaintSkills
@@ -322,3 +323,36 @@ def test_runs_of_other_suites_are_not_compared(tmp_path):
     b = Run.start(tmp_path / "b", RunSettings(suite="quality"))
     with pytest.raises(UsageError, match=r"is a run of geography and .* of quality"):
         api.compare(a, b)
+
+
+def table_of(rows: list[Difference]) -> str:
+    return comparison_table([row.record() for row in rows], a="a", b="b")
+
+
+def test_undefined_rows_of_pairs_say_that_they_are_and_why(tmp_path):
+    a = make(tmp_path / "a", {"object": [0, 1, 0], "count": [None, None]})
+    b = make(tmp_path / "b", {"object": [1, 1, 0], "count": [1, 0]})
+    mean, count, obj = paired(a, b)
+    assert obj.undefined == ""
+    assert count.undefined == "no image has a usable answer in both runs"
+    assert mean.undefined == "a group of the mean has no image with a usable answer in both runs"
+    text = table_of([mean, count, obj])
+    assert "- to -" not in text
+    assert [line.split()[:1] for line in text.splitlines() if " undefined " in line] == [["revised"], ["revised"]]
+    assert "  revised, accuracy, count: no image has a usable answer in both runs" in text
+    assert "Undefined" not in table_of([obj])
+
+
+def test_difference_of_one_prompt_has_no_interval_and_says_why(tmp_path):
+    a, b = (make(tmp_path / name, {"object": [value], "count": [1, 0]}) for name, value in (("a", 0.25), ("b", 0.75)))
+    obj = next(row for row in paired(a, b) if row.group == {"skill": "object"})
+    assert (obj.difference, obj.undefined) == (0.5, "no interval: one prompt alone")
+    assert " +50.0 " in table_of([obj])
+
+
+def test_undefined_rows_of_scores_name_the_run(tmp_path):
+    nothing = replace(measured(math.nan, math.nan, math.nan), n_used=0, n_unusable=50)
+    a, b = scored(tmp_path / "a", measured(0.8, 0.7, 0.9)), scored(tmp_path / "b", nothing)
+    (row,) = compare_scores(a, b)
+    assert row.undefined == "no score in B (no usable image)"
+    assert "  revised, coverage: no score in B (no usable image)" in table_of([row])

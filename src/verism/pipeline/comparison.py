@@ -74,6 +74,7 @@ class Difference:
         left_out_b: the same of run B.
         n_a: number of images, or answers, that the value of run A is made from.
         n_b: the same of run B; of paired rows both are the pairs.
+        undefined: why there is no difference, or no interval of it; empty where there are both.
     """
 
     metric: str
@@ -98,6 +99,7 @@ class Difference:
     left_out_b: str = ""
     n_a: int = 0
     n_b: int = 0
+    undefined: str = ""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
@@ -191,6 +193,19 @@ def shared_scores(
     return [(columns[0][key], columns[1][key]) for key in shared]
 
 
+def _why_no_difference(a: Score, b: Score) -> str:
+    """Why two scores give no difference, or none with an interval, in words; empty where they do."""
+    for what, ends in (("score", ("value",)), ("interval", ("ci_low", "ci_high"))):
+        without = [
+            name + ("" if score.n_used else " (no usable image)")
+            for name, score in (("A", a), ("B", b))
+            if any(math.isnan(getattr(score, end)) for end in ends)
+        ]
+        if without:
+            return f"no {what} in {' and '.join(without)}"
+    return ""
+
+
 def _independent(a: Score, b: Score) -> Difference:
     difference = b.value - a.value
     low = difference - math.hypot(b.value - b.ci_low, a.ci_high - a.value)
@@ -218,6 +233,7 @@ def _independent(a: Score, b: Score) -> Difference:
         n_b=b.n_used,
         unit=a.unit,
         method="independent",
+        undefined=_why_no_difference(a, b),
         adjusted=a.adjusted,
     )
 
@@ -759,11 +775,18 @@ def _difference(values: PairedValues, seed: int) -> Difference:
         n_b=estimate.n_pairs,
         unit=values.unit,
     )
-    return row if values.defined else _undefined(row)
+    if not values.defined:
+        return replace(_undefined(row), undefined="a group of the mean has no image with a usable answer in both runs")
+    if not row.n_pairs:
+        return replace(row, undefined="no image has a usable answer in both runs")
+    if math.isnan(row.ci_low):
+        why = "one prompt alone" if row.n_prompts < 2 else "the difference of every prompt is the same"
+        return replace(row, undefined=f"no interval: {why}")
+    return row
 
 
 def _without_interval(row: Difference) -> Difference:
     """A difference of what is the same: exactly 0, and certain."""
     if math.isnan(row.difference):
         return row
-    return replace(row, difference=0.0, ci_low=0.0, ci_high=0.0, p_value=1.0, p_holm=1.0)
+    return replace(row, difference=0.0, ci_low=0.0, ci_high=0.0, p_value=1.0, p_holm=1.0, undefined="")

@@ -25,6 +25,8 @@ INDEPENDENT_NOTE = (
 def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) -> str:
     """Rows of ``Difference.record()`` as aligned text; shares in points, stars where Holm's p is below 0.05.
 
+    What is undefined is called so, and the reasons stand below the table.
+
     A number in brackets behind a difference is that of the reason, listed below, why it should not be made. A dagger
     marks a value that leaves out what was not answered.
 
@@ -59,7 +61,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
             *(_value(r[f"value_{run}"], r["unit"]) + PARTIAL * bool(r[f"left_out_{run}"]) for run in "ab"),
             _change(r["difference"], r["unit"]) + (" *" if r["p_holm"] is not None and r["p_holm"] < 0.05 else "  "),
             *([" ".join(f"[{reasons.index(text) + 1}]" for text in r["reasons"])] if reasons else []),
-            f"{_change(r['ci_low'], r['unit'])} to {_change(r['ci_high'], r['unit'])}",
+            _interval(r),
             _p(r["p_value"]),
             _p(r["p_holm"]) if r["group"] else "",
             *([f"{r['n_pairs']:,}", f"{r['n_unpaired']:,}"] if paired else [_images(r), _unit(r["unit"])]),
@@ -74,7 +76,7 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
         lines.append("  ".join(cells).rstrip())
     if reasons:
         lines += ["", "Not comparable, as these differ:", *(f"[{n}] {text}" for n, text in enumerate(reasons, 1))]
-    lines += _left_out(records)
+    lines += _undefined(records) + _left_out(records)
     lines += ["", PAIRED_NOTE if paired else INDEPENDENT_NOTE]
     return "\n".join(lines)
 
@@ -86,10 +88,35 @@ def _left_out(records: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     lines = ["", f"{PARTIAL} Without unanswered questions and images that have no usable answer, in A and in B:"]
     for r in partial[:LISTED]:
-        of = ", ".join([r["protocol"], _measure(r), *(f"{v}" for v in r["group"].values())])
-        lines.append(f"  {of}: {r['left_out_a'] or 'nothing'} | {r['left_out_b'] or 'nothing'}")
+        lines.append(f"  {_row_name(r)}: {r['left_out_a'] or 'nothing'} | {r['left_out_b'] or 'nothing'}")
     more = len(partial) - LISTED
     return [*lines, f"  and {more:,} more rows: --json has them"] if more > 0 else lines
+
+
+def _undefined(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why rows have no difference, or no interval; rows with one reason share a line."""
+    rows: dict[str, list[str]] = {}
+    for r in records:
+        if r["undefined"]:
+            rows.setdefault(r["undefined"], []).append(_row_name(r))
+    if not rows:
+        return []
+    return ["", "Undefined:", *(f"  {_listed(names)}: {why}" for why, names in rows.items())]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - LISTED
+    return "; ".join(names[:LISTED]) + (f" and {more:,} more rows" if more > 0 else "")
+
+
+def _row_name(record: Mapping[str, Any]) -> str:
+    return ", ".join([record["protocol"], _measure(record), *(f"{v}" for v in record["group"].values())])
+
+
+def _interval(record: Mapping[str, Any]) -> str:
+    if record["ci_low"] is None or record["ci_high"] is None:
+        return "undefined"
+    return f"{_change(record['ci_low'], record['unit'])} to {_change(record['ci_high'], record['unit'])}"
 
 
 def _measure(record: Mapping[str, Any]) -> str:
