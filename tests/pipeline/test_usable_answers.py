@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ import verism
 from verism.errors import UsageError
 from verism.plans.board import make_board
 from verism.plans.board_text import markdown_board
+from verism.report_kit.tables import terminal_table
+from verism.store import Run
 
 REFUSED = dict.fromkeys((0, 2, 4, 5), "refused")
 IMAGES = "usable answers: 9 of 9 in A, 5 of 9 in B"
@@ -102,6 +105,14 @@ def test_questions_without_a_reply_count_though_no_image_is_left_out(tmp_path):
     [reason] = rows["tifa_score"].reasons
     assert reason.startswith("questions answered: ")
     assert rows["tifa_score"].n_unpaired < rows["tifa_score"].n_pairs
-    with pytest.raises(UsageError, match=r"questions answered: \d+\.\d % in A, \d+\.\d % in B"):
+    with pytest.raises(
+        UsageError, match=r"questions answered: \d+\.\d % \(\d+ of \d+\) in A, \d+\.\d % \(\d+ of \d+\) in B"
+    ):
         verism.compare(tmp_path / "all", tmp_path / "few")
     assert not any(row.reasons for row in verism.compare(tmp_path / "all", tmp_path / "alike"))
+    # One share in one rounding, in its own row and behind the score.
+    table = terminal_table([Run.open(tmp_path / "few")]).splitlines()
+    [row] = [line for line in table if line.startswith("answered ")]
+    share, answered, asked = re.search(r" (\d+\.\d) \[.*\((\d+) of (\d+) answered\)$", row).groups()
+    assert f" in A, {share} % ({answered} of {asked}) in B" in reason
+    assert share == f"{100 * int(answered) / int(asked):.1f}"

@@ -293,9 +293,9 @@ def test_other_shares_of_usable_images_are_a_reason(tmp_path, a, b, found):
 
 def test_other_shares_of_answered_questions_are_a_reason_though_every_image_is_used(tmp_path):
     a = answered(tmp_path / "a", of("right", 24), replace(of("answered", 72), value=1.0))
-    b = answered(tmp_path / "b", of("right", 24), replace(of("answered", 29, 43), value=0.4014))
+    b = answered(tmp_path / "b", of("right", 24), replace(of("answered", 29, 43), value=29 / 72))
     check = Comparability(a, b, (ASKED, ASKED))
-    expected = ["questions answered: 100.0 % in A, 40.1 % in B"]
+    expected = ["questions answered: 100.0 % (72 of 72) in A, 40.3 % (29 of 72) in B"]
     assert texts(check, "right") == expected
     assert texts(check, "right", kind="dog") == expected  # no number of its own: that of the run stands for it
     assert texts(check, "answered") == []  # what was answered is what it says

@@ -126,7 +126,7 @@ def test_dots_of_what_is_undefined_are_dashes():
     assert places(svg, "line", "ref") == []
     words = captions(svg)
     assert words.count("–") == 3
-    assert "– (0, 4 unusable)" in words
+    assert "– (0 used, 4 unusable)" in words
 
 
 def test_marks_of_many_runs_differ_in_colour_or_shape():
@@ -155,7 +155,7 @@ def test_shades_of_maps_go_by_their_scale():
     assert "cosine; palest to darkest: 0.200 to 0.300" in texts(svg)
     words = [t.text for t in parsed(svg).iter("text")]
     assert words.count("–") == 3  # one is undefined, two were never measured
-    assert "cup, South: – (0, 2 unusable)" in [t.text for t in parsed(svg).iter("title")]
+    assert "cup, South: – (0 used, 2 unusable)" in [t.text for t in parsed(svg).iter("title")]
 
 
 def test_shades_of_shares_go_from_nothing_to_all_and_of_one_value_are_even():

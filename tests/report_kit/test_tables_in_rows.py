@@ -54,7 +54,7 @@ def test_what_is_computed_has_no_interval_and_what_is_counted_no_images():
     assert words.cell(expected) == "40.0 (40)"
     assert words.cell(replace(expected, higher_is_better=True)) == "40.0 [40.0, 40.0] (40)"
     assert words.cell(score("pictures_per_cell", 30.0, unit="pictures", n_used=0)) == "30"
-    assert words.cell(score("precision", NAN, n_used=0, n_unusable=12)) == "– (0, 12 unusable)"
+    assert words.cell(score("precision", NAN, n_used=0, n_unusable=12)) == "– (0 used, 12 unusable)"
     assert words.cell(score("precision", NAN, n_used=0)) == "– (0)"
     assert words.cell(None) == "–"
 
@@ -102,14 +102,14 @@ def test_terminal_and_markdown_tables(measured_run):
     lines = terminal.splitlines()
     assert lines[0].split() == ["metric", "group", "unit", "value"]
     assert lines[2].endswith("12.35 [11.00, 14.00] (40)")
-    assert lines[3].endswith("- (0, 3 unusable)")
+    assert lines[3].endswith("- (0 used, 3 unusable)")
     assert terminal.isascii()
     assert "\x1b" not in terminal
     assert "13" not in terminal
     markdown = markdown_table([run]).splitlines()
     assert markdown[0] == "| metric | group | unit | value |"
     assert markdown[2] == "| fid | all | distance | 12.35 [11.00, 14.00] (40) |"
-    assert markdown[3].startswith(r"| fid | S\|\*ü?\[2J | distance | – (0, 3 unusable) |")
+    assert markdown[3].startswith(r"| fid | S\|\*ü?\[2J | distance | – (0 used, 3 unusable) |")
     assert "protocol revised" in markdown[-1]
     assert "| fid | all | distance | 13.00 (40) |" in markdown_table([run], protocol="paper")
 

@@ -267,7 +267,7 @@ def test_undefined_and_missing_bars():
     axis = CentredAxis(top=1.0, unit="share")
     svg = drawn([[Bar(score=score("gep", NAN, n_used=0, n_unusable=3))], [None]], axis, ("a", "b"))
     assert bar_ends(svg) == []
-    assert "a, t, r: – (0, 3 unusable)" in svg
+    assert "a, t, r: – (0 used, 3 unusable)" in svg
     assert "nan" not in svg
 
 
@@ -534,7 +534,7 @@ def test_a_run_without_any_usable_image(tmp_path):
     )
     assert page.all("img") == []
     assert not re.search(r"\bnan\b", page.source)
-    assert "– (0, 4 unusable)" in page.section("vectors")
+    assert "– (0 used, 4 unusable)" in page.section("vectors")
 
 
 def test_text_of_runs_is_only_text(tmp_path):

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from verism.errors import UsageError
 from verism.records import FacetValue, Score, declaring_option, judge_identity, option_of, roles
-from verism.report_kit.coverage import floored
+from verism.report_kit.coverage import share_answered
 from verism.specs import MetricSpec, Presentation
 from verism.store import Run
 from verism.systems import quoted
@@ -412,7 +412,7 @@ class Comparability:
             numbers = asked[0].n_used or _total(a), asked[1].n_used or _total(b)  # a share is over all that it counts
             if not all(numbers) or not _apart((asked[0].value, asked[1].value), numbers):
                 return None
-            return "questions answered", f"{floored(asked[0].value)} %", f"{floored(asked[1].value)} %"
+            return "questions answered", share_answered(asked[0]), share_answered(asked[1])
         totals = [_total(a), _total(b)]
         if not all(totals) or not _apart((a.n_used / totals[0], b.n_used / totals[1]), totals):
             return None

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from verism.records import Score
+from verism.report_kit import words
 from verism.specs import MetricSpec
 
-__all__ = ["PARTIAL", "Coverage", "coverage_of", "floored"]
+__all__ = ["PARTIAL", "Coverage", "coverage_of", "share_answered"]
 
 PARTIAL = "†"  # behind a number that leaves out some of what was asked for
 
@@ -30,7 +31,10 @@ class Coverage:
 
     @property
     def left_out(self) -> str:
-        """All that is left out, in words: ``questions answered: 40.1 %; 2 of 24 unusable``; empty for nothing."""
+        """All that is left out, in words; empty for nothing.
+
+        ``questions answered: 40.1 % (55 of 137); 2 of 24 unusable``
+        """
         return "; ".join(filter(None, (self.answered, self.unusable)))
 
 
@@ -51,16 +55,19 @@ def coverage_of(score: Score, scores: Iterable[Score], spec: MetricSpec | None) 
         if (other.metric, other.protocol, other.adjusted) != (spec.coverage, score.protocol, ""):
             continue
         if dict(other.group) == dict(score.group) and not math.isnan(other.value):
-            words = f"questions answered: {floored(other.value)} %" if other.value < 1 else ""
+            text = f"questions answered: {share_answered(other)}" if other.value < 1 else ""
             # The images without any answer are among what was not answered.
-            return Coverage(share=other.value, answered=words, unusable=unusable)
+            return Coverage(share=other.value, answered=text, unusable=unusable)
     return Coverage(share=share, unusable=unusable)
 
 
-def floored(share: float) -> str:
-    """A share in per cent; one that is nearly 1 does not become 100.0.
+def share_answered(score: Score) -> str:
+    """Which part of the questions was answered: ``41.5 % (17 of 41)``.
 
     Args:
-        share: 0 to 1.
+        score: of the metric that is this share.
     """
-    return f"{math.floor(round(1000 * share, 6)) / 10:.1f}"
+    share = words.percent(score.value)
+    text = f"{'over 99.9' if share == '100.0' and score.value < 1 else share} %"
+    counted = words.answered_of(score)
+    return f"{text} ({counted})" if counted else text

@@ -142,6 +142,10 @@ class Vocabulary:
         """What a metric means; None for one that no suite declares (any more)."""
         return self._specs.get(metric)
 
+    def is_of_answers(self, metric: str) -> bool:
+        """Whether a metric is the share of the questions that were answered: its counts are of questions."""
+        return any(spec.coverage == metric for spec in self._specs.values())
+
     def plain_title(self, metric: str) -> str:
         """What a metric is called, whatever it is made from; without a spec, its name with spaces."""
         spec = self.spec(metric)
@@ -562,7 +566,10 @@ class Evidence:
 
     def cell(self, score: Score | None) -> str:
         """Value, interval and counts in words, with real minus signs."""
-        return words.minus(words.cell(score, "" if score is None else self.vocabulary.found_group(score)))
+        if score is None:
+            return words.UNDEFINED
+        of_answers = self.vocabulary.is_of_answers(score.metric)
+        return words.minus(words.cell(score, self.vocabulary.found_group(score), of_answers=of_answers))
 
     @property
     def remarks(self) -> list[tuple[int, str]]:

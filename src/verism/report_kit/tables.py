@@ -118,7 +118,9 @@ def cell_of(evidence: Evidence, run: int, score: Score | None, beside: str = "",
     if score is None:
         return Cell()
     used = f"{score.n_used:,} used" if words.counts(score) else ""
-    if used and score.n_unusable:
+    if used and evidence.vocabulary.is_of_answers(score.metric):
+        used = words.counts(score, of_answers=True)
+    elif used and score.n_unusable:
         used += f" · {score.n_unusable:,} unusable"
     answered = evidence.answered(run, score)
     freed = evidence.adjusted(run, score) if adjusted else []
@@ -507,7 +509,17 @@ def _metric_rows(
         one = next(s for s in scores if s is not None)
         unit = "%" if one.unit == "share" else one.unit
         results = [
-            _marked(evidence, n, s, words.cell(s, "" if s is None else names.found_group(s), evidence.answered(n, s)))
+            _marked(
+                evidence,
+                n,
+                s,
+                words.cell(
+                    s,
+                    "" if s is None else names.found_group(s),
+                    evidence.answered(n, s),
+                    of_answers=names.is_of_answers(key[0]),
+                ),
+            )
             for n, s in enumerate(scores)
         ]
         body.append(

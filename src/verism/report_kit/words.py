@@ -10,7 +10,19 @@ from collections.abc import Sequence
 
 from verism.records import Score
 
-__all__ = ["UNDEFINED", "cell", "counts", "delta", "interval", "minus", "number", "percent", "signed", "value"]
+__all__ = [
+    "UNDEFINED",
+    "answered_of",
+    "cell",
+    "counts",
+    "delta",
+    "interval",
+    "minus",
+    "number",
+    "percent",
+    "signed",
+    "value",
+]
 
 UNDEFINED = "–"
 PLAIN_SHARE, PROBABILITY = "share", "p"
@@ -84,24 +96,45 @@ def interval(score: Score | None) -> str:
     return "[" + ", ".join(_written(end, score.unit, decimals) for end in ends) + "]" if ends else ""
 
 
-def counts(score: Score) -> str:
-    """How many images a value rests on, ``118, 2 unusable``; empty for what is no property of images."""
+def counts(score: Score, *, of_answers: bool = False) -> str:
+    """How many images a value rests on, ``118 used, 2 unusable``; empty for what is no property of images.
+
+    Args:
+        score: the score.
+        of_answers: whether it is itself the share of the questions that were answered, ``17 of 41 answered``.
+    """
     if not score.n_used and not score.n_unusable and not math.isnan(score.value):
         return ""
-    return f"{score.n_used:,}" + (f", {score.n_unusable:,} unusable" if score.n_unusable else "")
+    if of_answers and (answered := answered_of(score)):
+        return f"{answered} answered"
+    return f"{score.n_used:,}" + (f" used, {score.n_unusable:,} unusable" if score.n_unusable else "")
 
 
-def cell(score: Score | None, found: str = "", answered: str = "") -> str:
+def answered_of(score: Score) -> str:
+    """Of how many questions how many were answered, ``17 of 41``, by the score that is the share of them.
+
+    Its ``n_used`` counts all questions, as all enter the share, or those with an answer alone; the value says which.
+    Empty where it fits neither.
+    """
+    used, unusable = score.n_used, score.n_unusable
+    for answered, asked in ((used - unusable, used), (used, used + unusable)):
+        if asked and not math.isnan(score.value) and round(asked * score.value) == answered:
+            return f"{answered:,} of {asked:,}"
+    return ""
+
+
+def cell(score: Score | None, found: str = "", answered: str = "", *, of_answers: bool = False) -> str:
     """Value, 95 % interval, how many images it rests on, and which group was found.
 
     Args:
         score: None for none.
         found: the group that the metric found, in words; empty for none.
         answered: what of its questions was answered, in words; empty for all.
+        of_answers: whether it is itself the share of the questions that were answered.
     """
     if score is None:
         return UNDEFINED
-    counted = "; ".join(filter(None, (counts(score), answered)))
+    counted = "; ".join(filter(None, (counts(score, of_answers=of_answers), answered)))
     return " ".join(filter(None, (value(score), interval(score), f"({counted})" if counted else "", found)))
 
 

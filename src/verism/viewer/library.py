@@ -433,7 +433,7 @@ def _score_record(score: Score, vocabulary: Vocabulary, scores: Sequence[Score])
         "group_name": vocabulary.group_name((score.metric, tuple(score.group.items()))),
         "value_text": words.minus(words.value(score)),
         "interval_text": words.minus(words.interval(score)),
-        "counts_text": words.counts(score),
+        "counts_text": words.counts(score, of_answers=vocabulary.is_of_answers(score.metric)),
         "left_out": coverage_of(score, scores, spec).left_out,
         "unit_text": vocabulary.unit(score.unit),
     }
