@@ -155,6 +155,14 @@ def test_read_rows_line_ends_inside_captions_survive_in_every_format(tmp_path: P
         assert read_rows(file) == rows, file.name
 
 
+@pytest.mark.parametrize("name", ["rows.json", "rows.jsonl"])
+def test_read_rows_nan_in_json_is_a_value_that_is_missing(tmp_path: Path, name: str) -> None:
+    # As pandas writes records with missing texts, by json.dumps; a text "nan" is one.
+    line = json.dumps({"image_id": "a", "answer": float("nan"), "score": 0.0, "prompt": "nan"})
+    (tmp_path / name).write_text(f"[{line}]" if name.endswith(".json") else line)
+    assert read_rows(tmp_path / name) == [{"image_id": "a", "answer": None, "score": 0.0, "prompt": "nan"}]
+
+
 def test_read_rows_says_in_which_line_a_row_stands(tmp_path: Path) -> None:
     table, lines, listed = tmp_path / "a.csv", tmp_path / "a.jsonl", tmp_path / "a.json"
     table.write_text('\nid,prompt\n\n1,"two\nlines"\n2,b\n')

@@ -10,6 +10,7 @@ import csv
 import errno
 import io
 import json
+import math
 import os
 import re
 import stat
@@ -565,7 +566,7 @@ def read_rows(path: Path, what: str = "a table") -> list[Row]:
     """The rows of a table: CSV with a header, JSON lines (``.jsonl``, ``.ndjson``), or JSON.
 
     A ``.json`` file is a list of objects, one object, or JSON lines. In CSV all values are texts, None where a row has
-    no cell for a column.
+    no cell for a column. In JSON, NaN is None: so does pandas write what is missing.
 
     Args:
         path: the file.
@@ -669,7 +670,7 @@ def _json_rows(text: str, path: Path) -> Iterator[Row]:
 def _object(value: Any, where: str) -> Row:
     if not isinstance(value, dict):
         raise UsageError(f"{where}: expected an object with a value for each column, not {_kind(value)}")
-    return Row(value, where)
+    return Row({k: None if isinstance(v, float) and math.isnan(v) else v for k, v in value.items()}, where)
 
 
 def _kind(value: Any) -> str:
