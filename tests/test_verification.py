@@ -251,6 +251,14 @@ def test_repair_makes_again_what_was_lost(kind, how, copied, made):
     assert (copied / "scores.json").read_bytes() == (made / "scores.json").read_bytes()
 
 
+def test_verify_without_repair_does_not_say_that_something_was_removed(copied):
+    image = file_of(copied, "images/*.png")
+    flip(image)
+    said = command("verify", copied).stdout
+    assert f"images/{image.name}: its content is not what it was (repair: removed, and made again)" in said
+    assert image.exists()
+
+
 def test_repair_of_a_whole_run_removes_leftovers_and_nothing_else(copied, made):
     (copied / "images" / ".part-x.parquet.9.ff.tmp").write_bytes(b"half")
     (copied / "images" / "nobody-0123456789abcdef.png").write_bytes(b"png")

@@ -101,7 +101,7 @@ class Verification:
         state = "whole" if self.is_whole else "damaged"
         known = "" if self.ledger else "; no ledger, as of earlier versions: tables were not checked"
         lines = [f"{self.run}: {state}; {self.files:,} files and {self.images:,} images checked{known}"]
-        lines += [f"  {f.problem:<8} {f.file}: {f.what}; {f.remedy}" for f in self.findings]
+        lines += [f"  {f.problem:<8} {f.file}: {f.what} (repair: {f.remedy})" for f in self.findings]
         if not self.is_whole and self.ledger:
             lines.append(f"repair: {repair_command(self.run)}")
         return "\n".join(lines)
