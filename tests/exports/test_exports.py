@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from report_runs import build_run
 
 import verism
 from verism.errors import DamagedRun, UsageError, VerismError
+from verism.files import read_rows
 from verism.manifest import RunSettings
 from verism.records import frame
 from verism.store import TRUTH, Run
@@ -199,6 +201,14 @@ def test_csv_guards_formulas_unless_raw(scored, tmp_path, raw, note):
         ).select("image_id", "text").iter_rows()
     )  # fmt: skip
     assert not list((tmp_path / "t").glob("*.parquet"))
+
+
+def test_csv_undefined_scores_are_empty_cells(scored, tmp_path):
+    verism.export(scored, tmp_path / "t", to="csv")
+    rows = read_rows(tmp_path / "t" / "scores.csv")
+    scores = scored.scores()
+    assert [row["ci_low"] == "" for row in rows] == [math.isnan(score.ci_low) for score in scores]
+    assert any(math.isnan(score.ci_low) for score in scores)
 
 
 def test_csv_written_in_slices_is_the_same(scored, tmp_path, monkeypatch):

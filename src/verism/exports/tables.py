@@ -118,7 +118,7 @@ def _plain_columns(table: str) -> list[str]:
 
 
 def write_csv(file: Path, table: Path, *, raw: bool) -> None:
-    """A parquet file as CSV, slice by slice.
+    """A parquet file as CSV, slice by slice; what is undefined is an empty cell.
 
     Args:
         file: the CSV file.
@@ -126,8 +126,9 @@ def write_csv(file: Path, table: Path, *, raw: bool) -> None:
         raw: whether texts stay as they are, for programs.
     """
     import polars as pl
+    from polars import selectors
 
-    rows = pl.scan_parquet(table)
+    rows = pl.scan_parquet(table).with_columns(selectors.float().fill_nan(None))
     columns = rows.collect_schema().names()
     total = rows.select(pl.len()).collect().item()
     header = csv_text(columns, [], raw=raw)
