@@ -6,6 +6,7 @@ import importlib.util
 import json
 import math
 import stat
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,28 @@ def test_answers_of_spice(monkeypatch, toolkit, tmp_path):
         "refs": ["a cat on the mat"],
     }
     assert sorted(path.name for path in (toolkit / "spice").iterdir()) == ["lib"]  # nothing is left in the package
+
+
+@pytest.mark.usefixtures("toolkit")
+def test_spice_of_several_blocks_is_in_the_order_of_captions(monkeypatch, tmp_path):
+    # Stands for Java: answers each caption by a number that is in it, the last first.
+    program = tmp_path / "spice.py"
+    program.write_text(
+        "import json, sys\n"
+        "asked = json.load(open(sys.argv[4]))\n"
+        f"print(len(asked), file=open({str(tmp_path / 'asked')!r}, 'a'))\n"
+        "answers = [{'image_id': a['image_id'], 'scores': {'All': {'f': float(a['test'].split()[-1])}}}\n"
+        "           for a in reversed(asked) if a['refs'] == ['cat ' + a['test'].split()[-1]]]\n"
+        "json.dump(answers, open(sys.argv[6], 'w'))\n"
+    )
+    fake_java(monkeypatch, tmp_path, f'exec "{sys.executable}" "{program}" "$@"')
+    monkeypatch.setattr(external, "SPICE_BLOCK", 3)
+    numbers = [0.5, 0.25, 1.0, 0.125, 0.75, 0.0, 0.375]
+    scores = spice([f"a cat {n}" for n in numbers], [[f"cat {n}"] for n in numbers])
+    assert scores.tolist() == numbers
+    assert (tmp_path / "asked").read_text().split() == ["3", "3", "1"]
+    with pytest.raises(ValueError, match="2 captions and references of 1"):
+        spice(["a", "b"], [["c"]])
 
 
 @pytest.mark.parametrize(("program", "name"), [(meteor, "METEOR"), (spice, "SPICE")])

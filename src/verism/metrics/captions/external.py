@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 __all__ = ["MissingTool", "ToolFailed", "find_java", "find_toolkit", "meteor", "meteor_value", "spice"]
 
 METEOR_STATISTICS = 23
+SPICE_BLOCK = 20_000  # captions for one start of Java, which holds all it is given with the parsed references
 SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 SPICE_ARCHIVE = "http://nlp.stanford.edu/software/stanford-corenlp-full-2015-12-09.zip"
 
@@ -172,6 +174,8 @@ def meteor_value(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
 def spice(candidates: Sequence[str], references: Sequence[Sequence[str]], *, memory: str = "8G") -> NDArray[np.float64]:
     """SPICE of each caption, shape (N,); the corpus value is their mean. NaN where the program gives none.
 
+    Captions are scored by themselves, so Java gets them in blocks: what it needs does not grow with their number.
+
     Args:
         candidates: tokenised captions, words separated by spaces.
         references: for each caption, in the same order, its tokenised references.
@@ -189,24 +193,25 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]], *, mem
             f"SPICE needs {' and '.join(missing)} in {folder / 'lib'}. Download {SPICE_ARCHIVE}, unpack it, and copy "
             "the file(s) there. The other caption metrics do without"
         )
-    if not candidates:
-        return np.zeros(0)
-    asked = [
-        {"image_id": number, "test": candidate, "refs": list(several)}
-        for number, (candidate, several) in enumerate(zip(candidates, references, strict=True))
-    ]
+    if len(candidates) != len(references):
+        raise ValueError(f"got {len(candidates)} captions and references of {len(references)}")
+    scores = np.full(len(candidates), np.nan)
+    for start in range(0, len(candidates), SPICE_BLOCK):
+        block = range(start, min(start + SPICE_BLOCK, len(candidates)))
+        asked = [{"image_id": n, "test": candidates[n], "refs": list(references[n])} for n in block]
+        for answer in _answers_of_spice([java, f"-Xmx{memory}", "-jar", "spice-1.0.jar"], folder, asked):
+            value = answer["scores"]["All"]["f"]
+            scores[int(answer["image_id"])] = math.nan if value is None else float(value)
+    return scores
+
+
+def _answers_of_spice(command: list[str], folder: Path, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="spice-", ignore_cleanup_errors=True) as scratch:
         source, target = Path(scratch, "captions.json"), Path(scratch, "scores.json")
         source.write_text(json.dumps(asked), encoding="utf-8")
-        command = [java, f"-Xmx{memory}", "-jar", "spice-1.0.jar", str(source)]
-        command += ["-out", str(target), "-subset", "-silent"]
+        command = [*command, str(source), "-out", str(target), "-subset", "-silent"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode or not target.is_file():
             message = (done.stderr or done.stdout).strip()[-2000:]
             raise ToolFailed(f"SPICE ended with code {done.returncode}. Java said: {message or 'nothing'}")
-        answers = json.loads(target.read_text(encoding="utf-8"))
-    scores = np.full(len(candidates), np.nan)
-    for answer in answers:
-        value = answer["scores"]["All"]["f"]
-        scores[int(answer["image_id"])] = math.nan if value is None else float(value)
-    return scores
+        return cast(list[dict[str, Any]], json.loads(target.read_text(encoding="utf-8")))
