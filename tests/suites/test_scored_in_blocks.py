@@ -10,8 +10,12 @@ from block_scoring import assert_equal_in_blocks
 from fakes import ColourWords, Guesser, noise
 
 from verism import api
+from verism.annotation.agreement import agreement_report
+from verism.annotation.ratings import Ratings
 from verism.files import write_whole
 from verism.imaging import encode_png
+from verism.pipeline import scoring
+from verism.pipeline.scoring import judges_of
 from verism.records import frame
 from verism.statistics.intervals import ClusterSums, clustered_average
 from verism.suites.catalogue import stored_suite
@@ -30,6 +34,31 @@ def test_suites_of_questions(suite, tmp_path, monkeypatch):
     for rules in ({"when_missing": "refused"}, {"average_over": "questions"}, {"images_counted": 3}):
         if {rule.name for rule in stored_suite(run).rules} >= set(rules):
             assert_equal_in_blocks(run, monkeypatch, **rules)
+
+
+def test_people_beside_a_suite_of_questions_need_verdicts_alone(tmp_path, monkeypatch):
+    run = api.evaluate("tifa", model=noise, vqa=Guesser(), limit=4, n_images=3, out=tmp_path / "run")
+    suite, judges = stored_suite(run, rules=True), judges_of(run)
+    every = scoring.observed_of(run, suite, judges), run.verdicts()
+    ids = run.read("images")["image_id"].sort().to_list()
+    (task,) = suite.rating_tasks()
+    told = [
+        {"item": i, "task": task.name, "rater": name, "answer": str(1 + (n * by) % 5), "seconds": 2.0,
+         "source": "browser"}
+        for name, by in (("Ada", 1), ("Bob", 2))
+        for n, i in enumerate(ids)
+    ]  # fmt: skip
+    ratings = Ratings(table=frame("ratings", told), tasks={task.name: task})
+
+    def report(known):
+        return repr(agreement_report(run, suite, ratings, known, n_resamples=20))
+
+    expected = report(every)
+    assert "'graded': {" in expected
+    monkeypatch.setattr(scoring, "observed_of", None)  # all observations are not read
+    known = scoring.known_of(run, suite, judges)
+    assert known[0].observations["answers"].height == 1
+    assert report(known) == expected
 
 
 WORDS = ("a", "dog", "runs", "two", "cats", "sit", "there", "red")

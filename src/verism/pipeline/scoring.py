@@ -366,7 +366,8 @@ def known_of(
 ) -> tuple[Observed, pl.DataFrame]:
     """What estimands, and reports about judges, are made from: prompts, images, verdicts.
 
-    Of suites whose scores rest on verdicts alone there is one row of each table of observations, as ``scores`` get it.
+    Of suites that are scored block by block there is one row of each table of observations, as ``scores`` get it,
+    unless they have estimands that need tallies.
 
     Args:
         run: the run.
@@ -377,7 +378,8 @@ def known_of(
     Raises:
         VerismError: verdicts of the run's scores are asked for, and there are none yet.
     """
-    if not scored or not suite.scored_in_blocks() or type(suite).tally is not Suite.tally:
+    tallied = type(suite).tally is not Suite.tally  # which estimands would need
+    if not scored or not suite.scored_in_blocks() or (tallied and suite.has_estimands):
         observed = observed_of(run, suite, judges)
         return observed, _collected(run.scan_verdicts()) if scored else suite.verdicts(observed)
     named = _named(run, suite, judges)
