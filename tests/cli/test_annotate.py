@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -155,7 +156,10 @@ def test_the_plan_says_how_many_answers_are_needed(in_process, run_dir):
     assert all(1 <= number <= 3 for (metric, _), number in needed[0.7].items() if metric == "accuracy")
     assert set(needed[0.05].values()) == {None}
     code, out, _ = in_process("annotate", run_dir, "--plan")
-    assert (code, out.startswith("answers needed for +- 0.05")) == (0, True)
+    assert (code, out.startswith("answers needed for a 95 % interval of +- 0.05")) == (0, True)
+    assert "images; generate more [" in out
+    code, out, _ = in_process("annotate", run_dir, "--plan", "--half-width", 0.7)
+    assert re.search(r"accuracy \(skill \w+\): \d+ with, \d+ without \[", out)
     assert not (run_dir / "annotation").exists()
 
 

@@ -186,7 +186,7 @@ def test_the_way_of_a_correction_is_told_in_a_line(make_run):
     assert adjustment_notes(make_run("model-c")) == []
     first, second = adjustment_notes(freed(make_run("model-a"), note="few labels"))
     assert first == (
-        "15 numbers adjusted by human labels: prediction-powered, people; 40 labels, worth 2.2 to 2.2 times as many"
+        "15 numbers adjusted by human labels: prediction-powered, people; 40 labels, worth 2.2 times as many"
     )
     assert second == "few labels"
     card_only = freed(make_run("model-b"), kind="rendered", method="judge card", effective_n=None, source="a card")

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,8 +161,13 @@ def test_retrieval_by_hand(tmp_path):
 
 def test_too_few_texts_for_the_pool(tmp_path):
     suite = suite_of(tmp_path, [{"id": "a", "prompt": "x"}])
-    verdicts, score = score_of(suite, observed(suite, vectors={"a#0": [1, 0]}, texts={"x": [1, 0]}))
+    seen = observed(suite, vectors={"a#0": [1, 0]}, texts={"x": [1, 0]})
+    verdicts, score = score_of(suite, seen)
     assert math.isnan(score("r_precision").value)
+    assert suite.remarks(seen) == [
+        "r_precision (revised protocol): 1 different texts are too few for pools of 100; lower the rule `pool`"
+    ]
+    assert suite.remarks(replace(seen, observations={})) == ()
     assert "1 different texts are too few for pools of 100" in value_of(verdicts, "a#0", "r_precision")["reason"]
     assert score("r_precision", "released").value == 1.0  # drawn with replacement, it is always its own text
     with pytest.raises(UsageError, match="pool is a whole number, at least 2; got 1"):

@@ -346,9 +346,16 @@ def _plan(run: Run, half_width: float, cards: tuple[Path, ...], as_json: bool) -
     if as_json:
         put_json([{**asdict(p), "group": dict(p.group)} for p in planned])
         return
-    click.echo(f"answers needed for +- {half_width:g} at 95 %, with the judge's answers and without")
+    click.echo(f"answers needed for a 95 % interval of +- {half_width:g}, with the judge's answers and without")
     for p in planned:
         group = ", ".join(f"{k} {v}" for k, v in p.group.items()) or "all"
-        numbers = [f"more than the {p.n_images:,} images" if n is None else f"{n:,}" for n in (p.with_judge, p.alone)]
+        needed = [None if n is None else f"{n:,}" for n in (p.with_judge, p.alone)]
+        if needed == [None, None]:
+            counts = f"not reached with all {p.n_images:,} images; generate more"
+        else:
+            counts = ", ".join(
+                f"{count or f'not reached with all {p.n_images:,} images'} {how}"
+                for count, how in zip(needed, ("with", "without"), strict=True)
+            )
         basis = {"pilot": f"{p.n_labels} answers there", "card": "judge card", "none": "nothing known of the judge"}
-        click.echo(f"  {p.metric} ({group}): {numbers[0]} with, {numbers[1]} without [{basis[p.basis]}]")
+        click.echo(f"  {p.metric} ({group}): {counts} [{basis[p.basis]}]")

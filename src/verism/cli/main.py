@@ -97,7 +97,8 @@ def cli(context: click.Context, quiet: bool, verbose: bool, log_file: Path | Non
 
     \b
     Try it:               verism demo --out demo_run
-    Your own images:      verism run paintskills --images my_pictures --out runs/mine
+    Your own images:      verism run auto --images list.csv --clip ViT-B/32
+    A model:              verism run paintskills --model diffusers:ID
     Print the prompts:    verism prompts paintskills
 
     -q, -v, --log-file and --no-color also work after a command. Defaults of options: verism config --help.

@@ -194,7 +194,7 @@ def train_detector(
     verism train detector --start builtin --scenes DATA --generated 2000 --out detector --minutes 30
     verism train detector --second-look --scenes DATA --out detector --minutes 30
     verism train detector --export-only --scenes DATA --out detector
-    verism run paintskills --images my_pictures --detector builtin:detector/detector.onnx --out runs/mine
+    verism run paintskills --images my_images --detector builtin:detector/detector.onnx --out runs/mine
     """
     from verism.suites.catalogue import make_suite
     from verism.training.detector import train_and_export

@@ -121,7 +121,8 @@ def adjustment_notes(run: Run) -> list[str]:
         ]
         labels = sorted({r["n_labels"] for r in records})
         text = f"{labels[0]:,}" if len(labels) == 1 else f"{labels[0]:,} to {labels[-1]:,}"
-        worth = f", worth {min(gains):.1f} to {max(gains):.1f} times as many" if gains else ""
+        shown = list(dict.fromkeys(f"{gain:.1f}" for gain in (min(gains), max(gains)))) if gains else []
+        worth = f", worth {' to '.join(shown)} times as many" if gains else ""
         n = f"{len(records):,} number{'' if len(records) == 1 else 's'}"
         lines.append(f"{n}{adjusted_by(kind).replace(',', '')}: {method}, {source}; {text} labels{worth}")
     return lines + list(dict.fromkeys(r["note"] for members in ways.values() for r in members if r.get("note")))

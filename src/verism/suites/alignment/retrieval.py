@@ -94,6 +94,13 @@ class Retrieved:
     first: Mapping[str, int]
     chances: Mapping[str, NDArray[np.float64]]
 
+    @property
+    def too_few(self) -> str:
+        """Why a protocol has no chances; empty if all of them have."""
+        if self.n_different >= self.pool:
+            return ""
+        return f"{self.n_different} different texts are too few for pools of {self.pool}; lower the rule `pool`"
+
     @classmethod
     def of(
         cls, texts: Texts, vectors: NDArray[np.float32], rows: NDArray[np.intp], first: Mapping[str, int], pool: int
@@ -154,8 +161,7 @@ def retrieval_verdicts(
     start = retrieved.first[images[0].prompt.prompt_id]
     for protocol in ("revised", "released"):
         if protocol not in retrieved.chances:
-            why = f"{retrieved.n_different} different texts are too few for pools of {pool}; lower the rule `pool`"
-            rows += [verdict(p, protocol, "r_precision", None, p.problem or why) for p in images]
+            rows += [verdict(p, protocol, "r_precision", None, p.problem or retrieved.too_few) for p in images]
             continue
         chances = retrieved.chances[protocol][start : start + len(images)]
         for image, chance in zip(images, chances.tolist(), strict=True):

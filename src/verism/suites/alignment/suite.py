@@ -291,6 +291,14 @@ class Alignment(Suite):
             questions=question_tally(images, listed, verdicts, vqascore=self.vqascore) if "answers" in tables else None,
         )
 
+    def remarks(self, observed: Observed) -> Sequence[str]:
+        """That R-precision has no value, where there are too few texts for it."""
+        if "embeddings" not in observed.observations:
+            return ()
+        facts: _Facts = self.known_facts(observed)
+        too_few = facts.retrieved.too_few if facts.retrieved is not None else ""
+        return [f"r_precision (revised protocol): {too_few}"] if too_few else ()
+
     def scores(self, observed: Observed, verdicts: pl.DataFrame) -> Sequence[Score]:
         """All numbers of the suite, in a fixed order."""
         tallies: Sequence[_Tally] = self.known_tallies(observed, verdicts)
