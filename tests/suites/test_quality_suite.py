@@ -150,6 +150,19 @@ def test_manifold_intervals_keep_the_images_of_a_prompt_together():
     assert whole["precision", "revised"].ci_low < single["precision", "revised"].ci_low
 
 
+def test_remarks_copies_of_real_images_and_of_each_other_are_counted():
+    rng = np.random.default_rng(0)
+    suite = quality(6)
+    seen = observed(suite, rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), states={5: "blank"})
+    assert not any("copies" in line for line in suite.remarks(seen))
+    of_images = seen.images.with_columns(sha256=pl.Series(["a", "b", "b", "c", "d", "e"]))
+    of_real = seen.reference.with_columns(sha256=pl.Series(["a", "b", "e", "f", "g", "h"]))
+    lines = suite.remarks(replace(seen, images=of_images, reference=of_real))
+    # a, b and b are real ones, the second b repeats the first; e is no usable image.
+    assert any(line.startswith("copies of real images, byte by byte: 3 of 5 images") for line in lines)
+    assert any(line.startswith("copies of other images of the set, byte by byte: 1 of 5;") for line in lines)
+
+
 def test_too_few_images_to_extrapolate():
     suite = quality(6)
     rng = np.random.default_rng(1)

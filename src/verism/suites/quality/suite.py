@@ -574,6 +574,7 @@ class Quality(Suite):
                 f"{m:,} images against {len(sets.real):,} real ones: coverage grows with the first and falls with "
                 "the second; read it next to expected_coverage, which equal distributions would give"
             )
+        lines += _copies(observed)
         if (rough := self._approximate(sets)) is not None:
             listed = ", ".join(f"{name} {getattr(rough.error, name):.2g}" for name in MANIFOLD)
             lines.append(
@@ -588,6 +589,31 @@ class Quality(Suite):
                 "images or their features"
             )
         return lines
+
+
+def _copies(observed: Observed) -> list[str]:
+    """How many usable generated images are, byte by byte, real ones or each other."""
+    generated, real = (_hashes(table) for table in (observed.images, observed.reference))
+    lines = []
+    if shared := int(generated.is_in(real.unique().implode()).sum()):
+        lines.append(
+            f"copies of real images, byte by byte: {shared:,} of {len(generated):,} images; real images are compared "
+            "with themselves there"
+        )
+    if repeated := len(generated) - generated.n_unique():
+        lines.append(
+            f"copies of other images of the set, byte by byte: {repeated:,} of {len(generated):,}; each counts"
+        )
+    return lines
+
+
+def _hashes(images: pl.DataFrame | None) -> pl.Series:
+    """SHA-256 of the usable images of a table, as far as they are known."""
+    import polars as pl
+
+    if images is None or "sha256" not in images.columns:
+        return pl.Series("sha256", [], dtype=pl.String)
+    return images.filter(pl.col("state") == "ok")["sha256"].drop_nulls()
 
 
 # ------------------------------------------------------------------------------------------------------------- features
