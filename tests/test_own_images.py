@@ -211,6 +211,32 @@ def test_auto_runs_what_fits_and_resumes(folder, tmp_path):
         verism("run", "auto", "--images", folder, "--out", tmp_path / "none")
 
 
+def test_auto_says_in_terminal_and_report_how_many_images_each_suite_leaves_out(folder, tmp_path):
+    for n in range(3, 8):
+        (folder / f"{n}.jpg").write_bytes(jpeg(n))
+    lines = ["path,prompt", *(f"{n}.jpg,{'' if n > 5 else f'prompt {n}'}" for n in range(8)), "0.jpg,prompt 0"]
+    (folder / "list.csv").write_text("\n".join(lines), encoding="utf-8")
+    words = ("run", "auto", "--images", folder / "list.csv", "--limit", 4, "--device", "cpu")
+    words = (*words, "--clip", str(tiny_clip(tmp_path / "clip")), "--out", tmp_path / "out")
+    without = "2 of 8 images have no prompt and are left out"
+    twice = (
+        f"1 entries of the source are left out: {folder / '0.jpg'} is listed 2 times with one prompt, and counts once"
+    )
+    dry = verism(*words, "--reference", folder, "--dry-run", "--json")
+    planned = {row["suite"]: row["left_out"] for row in json.loads(dry.stdout) if row["runs"]}
+    assert planned == {"alignment": [without, twice], "quality": [twice]}
+    done = verism(*words)
+    assert done.exit_code == 0, done.output
+    assert f"note: {without}" in done.stderr
+    assert "note: 2 of 6 images are not part of the sample (--limit)" in done.stderr
+    run = api.open_run(tmp_path / "out" / "alignment")
+    assert run.manifest.image_remarks[0] == without
+    assert without in api.report(run, out=tmp_path / "page").read_text(encoding="utf-8")
+    # The same directory goes on with a source of other leftovers: what is said follows.
+    (folder / "list.csv").write_text("\n".join(line for line in lines if "7.jpg" not in line), encoding="utf-8")
+    assert "note: 1 of 7 images have no prompt" in verism(*words).stderr
+
+
 def test_one_json_document_for_all_suites_and_a_dry_run_leaves_nothing(folder, tmp_path):
     packed = pl.DataFrame({"image": [{"bytes": jpeg(n), "path": None} for n in range(4)], "text": list("abcd")})
     packed.write_parquet(tmp_path / "packed.parquet")

@@ -166,6 +166,7 @@ class Manifest:
         calls: calls that made images and observations, as far as plain JSON can say them, to make again what is lost.
         images_as: how images that the run makes are kept: in ``files`` of their own, or many in one of ``shards``.
         judge_remarks: by full name of a judge, lines of its own without which what it said could be misread.
+        image_remarks: which of the user's images are not part of the run, and why, in lines.
     """
 
     settings: RunSettings
@@ -177,6 +178,7 @@ class Manifest:
     calls: tuple[Mapping[str, Any], ...] = ()
     images_as: str = "files"
     judge_remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    image_remarks: tuple[str, ...] = ()
 
     @staticmethod
     def new(
@@ -234,6 +236,10 @@ class Manifest:
         """The same with what a judge says of its observations, in place of what it said before."""
         return replace(self, judge_remarks={**self.judge_remarks, judge: tuple(lines)})
 
+    def with_image_remarks(self, lines: Sequence[str]) -> Manifest:
+        """The same with what is said of the user's images that are not part of the run, in place of what was said."""
+        return replace(self, image_remarks=tuple(lines))
+
     def record(self, *, scoring: bool = True) -> dict[str, Any]:
         """As plain JSON, with a hash of all of it.
 
@@ -247,8 +253,9 @@ class Manifest:
         if self.images_as == "files":
             version = SCHEMA_VERSION
             del plain["images_as"]
-        if not self.judge_remarks:
-            del plain["judge_remarks"]
+        for name in ("judge_remarks", "image_remarks"):
+            if not plain[name]:
+                del plain[name]
         record = {"schema_version": version, **plain, "settings_hash": self.settings.hash()}
         return record | {"checksum": content_hash(record)}
 
@@ -281,6 +288,7 @@ class Manifest:
             calls=tuple(record.get("calls", ())),
             images_as=images_as,
             judge_remarks={name: tuple(lines) for name, lines in record.get("judge_remarks", {}).items()},
+            image_remarks=tuple(record.get("image_remarks", ())),
         )
 
 

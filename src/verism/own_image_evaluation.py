@@ -15,7 +15,9 @@ from verism.suites.catalogue import suite_class, suite_entries
 if TYPE_CHECKING:
     from verism.store import Run
 
-__all__ = ["evaluate_own_images", "possible_suites"]
+__all__ = ["LISTED", "evaluate_own_images", "left_out", "possible_suites"]
+
+LISTED = 5  # left-out entries that are named
 
 
 def possible_suites(found: OwnImages, *, judges: Mapping[str, str], reference: Path | None) -> list[Possible]:
@@ -65,5 +67,28 @@ def evaluate_own_images(
         if each.options is None:
             continue
         given: dict[str, Any] = {"images": images, "prompts": prompts} if each.by_prompt else {"images": all_images}
-        runs[each.suite] = api.evaluate(each.suite, out=out / each.suite, **given, **each.options, **options)
+        run = api.evaluate(each.suite, out=out / each.suite, **given, **each.options, **options)
+        of_suite = left_out(found, each)
+        n_images = found.with_prompt if each.by_prompt else len(files)
+        if (n_drawn := sum(run.image_summary().states.values())) < n_images:
+            of_suite.append(f"{n_images - n_drawn:,} of {n_images:,} images are not part of the sample (--limit)")
+        run.note_images(of_suite)
+        runs[each.suite] = run
     return runs
+
+
+def left_out(found: OwnImages, suite: Possible) -> list[str]:
+    """What of the user's images a suite leaves out, and why, in lines; empty for nothing.
+
+    Args:
+        found: the images.
+        suite: one that fits them.
+    """
+    lines = []
+    without = len(found.images) - found.with_prompt
+    if suite.by_prompt and without:
+        lines.append(f"{without:,} of {len(found.images):,} images have no prompt and are left out")
+    if n := len(found.skipped):
+        more = f"; and {n - LISTED:,} more" if n > LISTED else ""
+        lines.append(f"{n:,} entries of the source are left out: {'; '.join(found.skipped[:LISTED])}{more}")
+    return lines

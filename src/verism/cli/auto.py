@@ -15,13 +15,12 @@ from verism.terminal import Failures, PathType, put_json, say
 
 __all__ = ["auto"]
 
-LISTED = 5  # left-out images that are named
-
 
 def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dry_run: bool, **options: Any) -> None:
-    from verism.own_image_evaluation import evaluate_own_images, possible_suites
+    from verism.own_image_evaluation import LISTED, evaluate_own_images, left_out, possible_suites
     from verism.own_images import read_own_images
     from verism.records import roles
+    from verism.report_kit.evidence import scoring_remarks
     from verism.report_kit.tables import json_report
     from verism.suites.catalogue import presentation_of
 
@@ -39,10 +38,18 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
         say(f"skipped: {len(found.skipped) - LISTED:,} more")
     possible = possible_suites(found, judges=judges, reference=reference)
     if as_json and dry_run:
-        put_json([{"suite": p.suite, "runs": p.options is not None, "why": p.why} for p in possible])
+        put_json(
+            [
+                {"suite": p.suite, "runs": p.options is not None, "why": p.why, "left_out": left_out(found, p)}
+                for p in possible
+            ]
+        )
         return
     for each in possible:
         say(f"{'will run' if each.options is not None else 'possible'}: {each.suite}: {each.why}")
+        if each.options is not None:
+            for line in left_out(found, each):
+                say(f"  {line}")
     if dry_run:
         return
     failures = Failures()
@@ -55,6 +62,9 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
     for run in runs.values():
         if not as_json:
             put_scores(run, as_json)
+        else:
+            for line in scoring_remarks(run):
+                say(f"note: {run.suite_name}: {line}", always=True)
         say(f"report: verism report {quoted(run.path)}")
     sys.exit(failures.report())
 

@@ -72,10 +72,11 @@ def presented(run: Run) -> Presentation:
 
 
 def scoring_remarks(run: Run) -> list[str]:
-    """Lines without which the scores of a run could be misread: those of its scoring, and whether it is outdated."""
+    """Lines without which the scores of a run could be misread: of images left out, of its scoring, and its age."""
     folders = run.outdated()
     changed = f"the scores are older than {', '.join(folders)}; bring them up to date with: verism score"
-    return [*run.manifest.scoring.remarks, *([f"{changed} {quoted(run.path)}"] if folders else [])]
+    noted = (*run.manifest.image_remarks, *run.manifest.scoring.remarks)
+    return [*noted, *([f"{changed} {quoted(run.path)}"] if folders else [])]
 
 
 class Answering(Protocol):

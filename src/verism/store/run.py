@@ -272,6 +272,17 @@ class Run:
             self.manifest = self.manifest.with_judge_remarks(judge, lines)
             self._write_manifest()
 
+    def note_images(self, remarks: Sequence[str]) -> None:
+        """Keep which of the user's images are not part of the run, and why.
+
+        Args:
+            remarks: lines, in place of those that were noted before.
+        """
+        if tuple(remarks) != self.manifest.image_remarks:
+            self._adopt()
+            self.manifest = self.manifest.with_image_remarks(remarks)
+            self._write_manifest()
+
     def note_call(self, call: Mapping[str, Any]) -> None:
         """Keep a call that makes images or observations, so that what is lost can be made again.
 
