@@ -110,6 +110,31 @@ def test_cluster_bootstrap_mean(method):
     assert 0.93 <= coverage(runs, 0.7) <= 0.97
 
 
+GRADES = {
+    "normal": (lambda rng, n: rng.normal(size=n), 0.0),
+    "skewed cosines": (lambda rng, n: 0.33 - rng.gamma(2.0, 0.02, n), 0.29),
+    "crowded near 1": (lambda rng, n: rng.beta(8.0, 1.5, n), 8.0 / 9.5),
+}
+
+
+@pytest.mark.parametrize("grades", GRADES)
+@pytest.mark.parametrize("n", [10, 24])
+def test_mean_of_grades_over_few_prompts_is_covered_where_the_bootstrap_alone_is_short(grades, n):
+    draw, truth = GRADES[grades]
+    rng = np.random.default_rng(5)
+    found, alone = [], []
+    for _ in range(500):
+        values = draw(rng, n)
+        found.append(ends(cluster_bootstrap_mean(values, np.arange(n), seed=rng, n_resamples=200)))
+        resampled = values[rng.integers(0, n, (200, n))].mean(axis=1)
+        low, high = np.quantile(resampled, [0.025, 0.975])
+        alone.append((float(low), float(high)))
+    assert 0.915 <= coverage(found, truth) <= 0.97
+    assert coverage(alone, truth) < coverage(found, truth) - 0.01
+    wider = np.mean(np.diff(found)) / np.mean(np.diff(alone))
+    assert 1.0 < wider < 1.3
+
+
 def test_cluster_bootstrap_of_a_statistic():
     rng = np.random.default_rng(5)
     runs = []

