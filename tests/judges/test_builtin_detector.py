@@ -581,7 +581,7 @@ def test_a_second_look_doubts_objects(network: Path, tmp_path: Path):
     assert looked.objects is not None
     limits = Unsure()
     doubted = (before.objectness > limits.doubted[0]) & (before.objectness < limits.doubted[1])
-    again = limits.boxes(before, colors=True) | doubted
+    again = limits.boxes(before) | doubted
     assert again.any()
     expected = np.where(again, (before.objectness + looked.objects) / 2, before.objectness)
     order = np.lexsort(seen.boxes.T), np.lexsort(before.boxes.T)

@@ -1,16 +1,20 @@
 """One step of a small network: every worker takes its share of the batch, on a core of its own.
 
 Cores that share every single convolution wait for each other hundreds of times per step, and come to a stand when other
-programs run too.
+programs run too. A GPU does all of the batch, and the cores prepare the next ones for it meanwhile.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,11 +28,39 @@ from verism.training.settings import NetworkConfig
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Loss", "NetworkLearner", "averaged_network", "channels_last", "replica_of"]
+__all__ = ["Loss", "NetworkLearner", "autocast", "averaged_network", "channels_last", "replica_of"]
 
-Loss = Callable[[Any, np.ndarray, np.random.Generator, float], "Mapping[str, torch.Tensor]"]
-"""(network, indices of examples, random numbers, share of the training done) to parts of the loss, each a mean over
-the examples; called on one worker's share of a batch."""
+Loss = Callable[..., "Mapping[str, torch.Tensor]"]
+"""(network, what a ``Prepare`` made) to parts of the loss, each a mean over the examples; called on one worker's share
+of a batch. If there is no ``Prepare``: (network, indices of examples, random numbers, share of the training done)."""
+
+Prepare = Callable[[np.ndarray, np.random.Generator, float], tuple[Any, ...]]
+"""From (indices of examples, random numbers, share of the training done) to a batch in the CPU's memory."""
+
+_AHEAD = 4  # batches that a process prepares before they are asked for
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What decides the batch of a step, or a worker's share of it."""
+
+    indices: np.ndarray
+    seed: tuple[int, ...]
+    done: float
+
+
+class _Batches:
+    """What the processes of a ``DataLoader`` run.
+
+    Args:
+        prepare: makes the batches.
+    """
+
+    def __init__(self, prepare: Prepare) -> None:
+        self.prepare = prepare
+
+    def __getitem__(self, step: _Step) -> tuple[Any, ...]:
+        return self.prepare(step.indices, np.random.default_rng(step.seed), step.done)
 
 
 class NetworkLearner:
@@ -40,14 +72,24 @@ class NetworkLearner:
         loss: of some examples.
         n_examples: images in one epoch.
         config: batch, optimizer, device, workers.
+        prepare: makes the batches of which ``loss`` is asked; None: it is asked of the indices.
     """
 
-    def __init__(self, kind: str, network: torch.nn.Module, loss: Loss, n_examples: int, config: NetworkConfig) -> None:
+    def __init__(
+        self, kind: str, network: torch.nn.Module, loss: Loss, n_examples: int, config: NetworkConfig,
+        *, prepare: Prepare | None = None,
+    ) -> None:  # fmt: skip
         torch = require("torch", extra="train", purpose=f"{kind} training")
         self.network, self.loss, self.n_examples, self.config = network, loss, n_examples, config
         self.device = pick_device(config.device, extra="train", purpose=f"{kind} training")
-        workers = config.workers or (torch.get_num_threads() if self.device.type == "cpu" else 1)
-        self.workers = max(1, min(workers, config.batch_size // config.smallest_share))
+        on_cpu = self.device.type == "cpu"
+        cores = config.workers or (torch.get_num_threads() if on_cpu else os.cpu_count() or 1)
+        self.workers = max(1, min(cores, config.batch_size // config.smallest_share)) if on_cpu else 1
+        self.prepare: Prepare = prepare or (lambda *batch: batch)
+        # A forked process has the examples as they are; where there is none, they would be copied to each.
+        forks = prepare is not None and not on_cpu and sys.platform == "linux"
+        self._processes = cores if forks else 0
+        self._prepared: tuple[int, Iterator[tuple[Any, ...]]] | None = None
         channels_last(network).to(self.device)
         named = dict(network.named_parameters())
         self.parameters = list(named.values())
@@ -72,6 +114,7 @@ class NetworkLearner:
         self._order = ExampleOrder(config.seed)
         self._replicas: list[Any] = []
         self._pool: ThreadPoolExecutor | None = None
+        self._done = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -89,6 +132,7 @@ class NetworkLearner:
             yield
         finally:
             self._pool.shutdown(cancel_futures=True)
+            self._prepared = None
             torch.set_num_threads(threads)
 
     def update(self, lr: float, done: float) -> Mapping[str, float] | None:
@@ -99,12 +143,10 @@ class NetworkLearner:
         config, step, optimizer = self.config, self.state.step, self.state.optimizer
         for group in optimizer.param_groups:
             group["lr"] = lr
-        positions = range(step * config.batch_size, (step + 1) * config.batch_size)
-        batch = np.array([self._order.index(position, self.n_examples) for position in positions])
+        self._done = done
 
         def share_of_step(worker: int) -> tuple[dict[str, float], Any]:
-            rng = np.random.default_rng([config.seed, 1, step, worker])
-            parts = self.loss(self._replicas[worker], batch[worker :: self.workers], rng, done)
+            parts = self.loss(self._replicas[worker], *self._batch(step, worker))
             total = torch.stack(list(parts.values())).sum()
             gradients = torch.autograd.grad(total, self.parameters, allow_unused=True)
             return {name: float(part.detach()) for name, part in parts.items()}, gradients
@@ -121,6 +163,46 @@ class NetworkLearner:
             return None
         optimizer.step()
         return parts
+
+    def _step(self, step: int, worker: int) -> _Step:
+        """A worker's share of a step that is under way or to come."""
+        size = self.config.batch_size
+        positions = range(step * size + worker, (step + 1) * size, self.workers)
+        return _Step(
+            indices=np.array([self._order.index(position, self.n_examples) for position in positions]),
+            seed=(self.config.seed, 1, step, worker),
+            done=max(self._done, self.config.share_done(step, 0.0)),
+        )
+
+    def _batch(self, step: int, worker: int) -> tuple[Any, ...]:
+        if not self._processes:
+            return _Batches(self.prepare)[self._step(step, worker)]
+        if self._prepared is None or self._prepared[0] != self.n_examples:
+            self._prepared = self.n_examples, self._prepared_from(step)
+        return next(self._prepared[1])
+
+    def _prepared_from(self, first: int) -> Iterator[tuple[Any, ...]]:
+        """Batches of the steps from ``first`` on, made by processes of their own."""
+        from torch.utils.data import DataLoader
+
+        loader: DataLoader[Any] = DataLoader(
+            _Batches(self.prepare),  # type: ignore[arg-type]
+            batch_size=None, sampler=(self._step(step, 0) for step in itertools.count(first)),  # type: ignore[arg-type]
+            num_workers=self._processes, prefetch_factor=_AHEAD, multiprocessing_context="fork",
+        )  # fmt: skip
+        return iter(loader)
+
+
+def autocast(device: str, *, enabled: bool = True) -> torch.autocast:
+    """bfloat16 where the processor computes with it, and float32 where it would imitate it, many times slower.
+
+    Args:
+        device: type of the device: ``cpu``, ``cuda`` ...
+        enabled: whether to do anything.
+    """
+    torch = require("torch", extra="train", purpose="training")
+    real = device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.autocast(device, torch.bfloat16, enabled=enabled and real)
 
 
 def averaged_network(learner: NetworkLearner) -> Any:

@@ -11,6 +11,7 @@ Imports torch: load it on use only.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ __all__ = [
 
 STRIDE = 8
 """Side of a cell in pixels."""
+
+CELLS_READ = 24
+"""Most boxes of an image before those that repeat another are dropped."""
 
 _SHUFFLE = 4  # pixels of a 4 x 4 patch become channels: the full resolution is never convolved, which saves most time
 _DEPTHS = (1, 2, 3, 2)
@@ -87,10 +91,13 @@ def _trunk(channels: Sequence[int]) -> tuple[_Conv, nn.ModuleList]:
     return stem, stages
 
 
-def _levels(stem: nn.Module, stages: nn.ModuleList, pixels: Tensor) -> list[Tensor]:
+def _levels(stem: _Conv, stages: nn.ModuleList, pixels: Tensor) -> list[Tensor]:
     """What each stage makes of images (B, 3, S, S), values 0 to 255."""
     x = (pixels.float() - 127.5) / 64
-    x = F.pixel_unshuffle(x, _SHUFFLE).contiguous(memory_format=torch.channels_last)
+    first = stem[0]
+    assert isinstance(first, nn.Conv2d)
+    if first.in_channels != 3:
+        x = F.pixel_unshuffle(x, _SHUFFLE).contiguous(memory_format=torch.channels_last)
     x = stem(x)
     levels: list[Tensor] = []
     for stage in stages:
@@ -140,22 +147,36 @@ class DetectorNetwork(nn.Module):
         # One cell in a hundred is a centre to begin with (RetinaNet, arXiv:1708.02002, Sec. 3.3).
         self.where_out.bias = nn.Parameter(torch.tensor([-math.log(99), 0.0, 0.0, 0.0, 0.0]))
 
-    def forward(self, pixels: Tensor) -> Maps:
-        """Maps of images (B, 3, S, S), RGB, values 0 to 255, S a multiple of 32."""
+    def features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """What is read per cell, of images (B, 3, S, S), RGB, values 0 to 255, S a multiple of 32.
+
+        Returns:
+            For objectness and edges, and for class and colour.
+        """
         levels = _levels(self.stem, self.stages, pixels)
         up = self.lateral[2](levels[3])
         up = self.lateral[1](levels[2]) + F.interpolate(up, scale_factor=2.0, mode="nearest")
         up = self.lateral[0](levels[1]) + F.interpolate(up, scale_factor=2.0, mode="nearest")
         up = self.smooth(up)
-        where, what = self.where(up).float(), self.what(up).float()
+        return self.where(up), self.what(up)
+
+    def located(self, where: Tensor) -> tuple[Tensor, Tensor]:
+        """Objectness and distances as ``Maps`` has them, of ``features``."""
+        out = self.where_out(where)
+        return out[:, 0], torch.exp(out[:, 1:].clamp(-5.0, 3.0)) * _BOX_UNIT
+
+    def forward(self, pixels: Tensor) -> Maps:
+        """Maps of images (B, 3, S, S), RGB, values 0 to 255, S a multiple of 32."""
+        where, what = (x.float() for x in self.features(pixels))
         # bfloat16 has 8 significant bits: good enough for features, too coarse for edges and scores.
         with torch.autocast(pixels.device.type, enabled=False):
-            where, what = self.where_out(where), self.what_out(what)
+            objectness, distances = self.located(where)
+            kinds = self.what_out(what)
         return Maps(
-            objectness=where[:, 0],
-            distances=torch.exp(where[:, 1:].clamp(-5.0, 3.0)) * _BOX_UNIT,
-            classes=what[:, : self.n_classes],
-            colors=what[:, self.n_classes :],
+            objectness=objectness,
+            distances=distances,
+            classes=kinds[:, : self.n_classes],
+            colors=kinds[:, self.n_classes :],
         )
 
 
@@ -223,9 +244,12 @@ def _take_folded(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def _take(parameter: Tensor, weights: Mapping[str, Tensor], name: str) -> None:
-    if weights[name].shape != parameter.shape:
+    found = weights[name]
+    if found.shape != parameter.shape and found.ndim == 4 and found.shape[1] == 3:
+        found = F.pixel_unshuffle(found, _SHUFFLE)  # a first layer that sees the image as it is, see ``Exported``
+    if found.shape != parameter.shape:
         raise ValueError(f"{name} is {tuple(weights[name].shape)} there and {tuple(parameter.shape)} here")
-    parameter.copy_(weights[name])
+    parameter.copy_(found)
 
 
 def settle(network: nn.Module, batches: Iterable[Tensor]) -> None:
@@ -282,21 +306,44 @@ def cell_boxes(distances: Tensor) -> Tensor:
 
 
 class Exported(nn.Module):
-    """The network as the ONNX file holds it: pixels in, what ``judges.detection.decode`` reads out."""
+    """The network as the ONNX file holds it: pixels in, what ``judges.detection.decode`` reads out.
+
+    Args:
+        network: in evaluation mode; a copy of it is kept, whose first layer sees the image as it is.
+    """
 
     def __init__(self, network: DetectorNetwork) -> None:
         super().__init__()
-        self.network = network
+        self.network = copy.deepcopy(network)
+        first = network.stem[0]
+        assert isinstance(first, nn.Conv2d)
+        # The same sums: to move pixels into channels takes longer than the convolution behind it.
+        whole = nn.Conv2d(3, first.out_channels, 3 * _SHUFFLE, _SHUFFLE, _SHUFFLE, bias=False)
+        whole.weight = nn.Parameter(F.pixel_shuffle(first.weight.detach(), _SHUFFLE))
+        self.network.stem[0] = whole
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Peaks (B, H, W), classes (B, C, H, W), boxes (B, 4, H, W), colours (B, K, H, W) of uint8 (B, S, S, 3)."""
-        size = float(pixels.shape[1])
-        maps = self.network(pixels.permute(0, 3, 1, 2))
-        scores = torch.sigmoid(maps.objectness)
+        """The cells that exceed their neighbours, N of them, the likeliest first, in images (B, S, S, 3), uint8.
+
+        Returns:
+            Peaks (B, 1, N), 0 where there are fewer, classes (B, C, 1, N), boxes (B, 4, 1, N), colours (B, K, 1, N).
+        """
+        network, size = self.network, float(pixels.shape[1])
+        where, what = network.features(pixels.permute(0, 3, 1, 2))
+        objectness, distances = network.located(where)
+        scores = torch.sigmoid(objectness)
         highest = F.max_pool2d(scores[:, None], 3, stride=1, padding=1)[:, 0]
-        peaks = torch.where(scores == highest, scores, torch.zeros_like(scores))
-        boxes = cell_boxes(maps.distances).clamp(0.0, size)
-        return peaks, maps.classes.softmax(1), boxes, maps.colors.softmax(1)
+        peaks = torch.where(scores == highest, scores, torch.zeros_like(scores)).flatten(1)
+        peaks, cells = peaks.topk(min(CELLS_READ, peaks.shape[1]), dim=1)
+        boxes = _of_cells(cell_boxes(distances), cells).clamp(0.0, size)
+        kinds = network.what_out(_of_cells(what, cells))  # of these cells alone
+        classes, colors = kinds[:, : network.n_classes], kinds[:, network.n_classes :]
+        return peaks[:, None], classes.softmax(1), boxes, colors.softmax(1)
+
+
+def _of_cells(maps: Tensor, cells: Tensor) -> Tensor:
+    """Values (B, C, 1, N) of maps (B, C, H, W) at N cells (B, N)."""
+    return maps.flatten(2).gather(2, cells[:, None].expand(-1, maps.shape[1], -1))[:, :, None]
 
 
 # --------------------------------------------------------------------------------------------------------------------

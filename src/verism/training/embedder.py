@@ -24,7 +24,7 @@ from verism.judges.embedding.embedder_files import IMAGES, OUTPUTS, TEXTS, Image
 from verism.judges.embedding.vocabulary import LONGEST, Vocabulary
 from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._onnx_export import OnnxInterface, read_onnx, with_properties, write_onnx
-from verism.training._replicas import NetworkLearner, averaged_network
+from verism.training._replicas import NetworkLearner, autocast, averaged_network
 from verism.training.embedder_examples import COLORS, GARMENTS, Examples, Facts, load_examples, render_examples
 from verism.training.embedder_texts import Claim, fit_of, spoilt, true_claim, vocabulary, worded
 from verism.training.loop import Hooks, Log, fit, log_to
@@ -222,7 +222,7 @@ def losses(
     order = torch.argsort(lengths, stable=True)
     # Texts of like length together: padding would be half of all tokens.
     groups = [rows[part, : int(lengths[part].max())].to(device) for part in torch.chunk(order, _LENGTHS)]
-    with torch.autocast(device.type, torch.bfloat16):
+    with autocast(device.type):
         image, text, outputs = network(maps, groups)
     text = torch.empty_like(text).index_copy(0, order.to(device), text)
     cosines = image @ text.T
@@ -302,7 +302,7 @@ class _KeptMaps:
         if missing:
             squares = np.stack([letterbox(examples.image(chosen[n]), self._size)[0] for n in missing])
             pixels = torch.from_numpy(squares).permute(0, 3, 1, 2).to(device)
-            with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
+            with torch.no_grad(), autocast(device.type):
                 early, middle, last = network.images.maps(pixels, fixed_trunk=True)
             for n, a, b, c in zip(missing, early, middle, last, strict=True):
                 # A view of a batch would keep all of the batch in memory.
@@ -413,7 +413,7 @@ def train_embedder(
             for k, flip in zip(chosen, flips, strict=True)
         ]
         pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(learner.device)
-        with torch.autocast(learner.device.type, torch.bfloat16):
+        with autocast(learner.device.type):
             maps = net.images.maps(pixels, fixed_trunk=done < config.fixed_trunk)
         return losses(net, maps, TextBatch.draw(facts, beyond, rng), words, head_targets(facts, places))
 

@@ -15,6 +15,7 @@ from verism.metrics.retrieval import r_precision
 from verism.records import AnswerNeed, LoadedImage, Question
 from verism.statistics.association import roc_area
 from verism.suites.paintskills.vocabulary import plural
+from verism.training._replicas import autocast
 from verism.training.embedder_examples import COLORS, GARMENTS, Examples, Facts
 from verism.training.embedder_texts import full_claim, meaning_of, worded
 from verism.training.settings import PAINTSKILLS_CLASSES
@@ -95,7 +96,7 @@ def measured(network: nn.Module, examples: Examples, chosen: NDArray[np.intp], w
     towers: Any = network
 
     def image_vectors(pixels: NDArray[np.uint8]) -> tuple[NDArray[Any], NDArray[Any]]:
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        with torch.inference_mode(), autocast("cpu"):
             pooled = towers.images(torch.from_numpy(pixels).permute(0, 3, 1, 2))
             vectors = towers.image_out(pooled)
             garments = towers.heads["garments"](pooled)

@@ -15,7 +15,7 @@ import numpy as np
 from verism.errors import require
 from verism.generators.layered import MOST_OBJECTS, Description, Placed
 from verism.training._checkpoints import averaged_weights, read_settings
-from verism.training._replicas import NetworkLearner
+from verism.training._replicas import NetworkLearner, autocast
 from verism.training.loop import Hooks, Log, fit
 from verism.training.scene_layers import MARGIN, OTHER, OWN, SIDE_TABLES, Layers
 from verism.training.settings import AutoencoderConfig
@@ -179,7 +179,7 @@ def _losses(
     scenery, hidden, grounds = batch["scenery"], batch["hidden"], batch["grounds"]
     crops, parts, owners = batch["crops"], batch["parts"], batch["owners"]
     labels, boxes = batch["labels"], batch["boxes"]
-    with torch.autocast(scenery.device.type, torch.bfloat16):
+    with autocast(scenery.device.type):
         q = scenery_coder.encode(_scenery_input(scenery, hidden).contiguous(memory_format=torch.channels_last), grounds)
         ground = torch.sigmoid(scenery_coder.decode(q, grounds).float())
     true_ground = scenery.permute(0, 3, 1, 2).float() / 255
@@ -188,7 +188,7 @@ def _losses(
     losses["scenery_edges"] = 0.5 * _edge_loss(ground, true_ground, seen)
     if len(owners) == 0:
         return losses
-    with torch.autocast(scenery.device.type, torch.bfloat16):
+    with autocast(scenery.device.type):
         inputs = _figure_input(crops, parts).contiguous(memory_format=torch.channels_last)
         q = figure_coder.encode(inputs, labels, boxes[:, 2])
         decoded = figure_coder.decode(q, labels, boxes[:, 2]).float()

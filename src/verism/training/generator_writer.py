@@ -16,7 +16,7 @@ import numpy as np
 
 from verism.errors import require
 from verism.generators.layered import LOG_SIDES, PLACES, Description, Language, mirrored_text, words_of
-from verism.training._replicas import NetworkLearner, averaged_network
+from verism.training._replicas import NetworkLearner, autocast, averaged_network
 from verism.training.generator_autoencoders import AUTOENCODERS, PURPOSE, describe_images, load_autoencoders
 from verism.training.loop import Hooks, Log, fit
 from verism.training.scene_layers import Layers
@@ -103,7 +103,7 @@ def train_writer(
         outside[position, low:high] = False
 
     def token_losses(net: Any, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=net.training):
+        with autocast(tokens.device.type, enabled=net.training):
             logits = net(tokens[:, :-1])
         logits = logits[:, language.text_length - 1 :].float().masked_fill(outside.to(logits.device), -1e9)
         truth = tokens[:, language.text_length :]

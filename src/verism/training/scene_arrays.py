@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +23,7 @@ import numpy as np
 from verism.errors import UsageError
 from verism.files import whole_file
 from verism.imaging import open_image
+from verism.prefetch import prefetch
 from verism.training.settings import PAINTSKILLS_CLASSES, PAINTSKILLS_COLORS
 
 __all__ = [
@@ -396,8 +399,9 @@ def _mapped(
         tell(f"decoding {len(paths)} {what} of {file}")
         with whole_file(target, sync=False) as partial:
             decoded = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=(len(paths), *shape))
-            for i, path in enumerate(paths):
-                decoded[i] = read(path)
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                for i, pixels in enumerate(prefetch((pool.submit(read, path) for path in paths), ahead=64)):
+                    decoded[i] = pixels.result()
             decoded.flush()
     mapped: np.ndarray = np.load(target, mmap_mode="r")
     return mapped

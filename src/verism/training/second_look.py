@@ -23,7 +23,7 @@ from verism.judges.detection.decode import box_iou
 from verism.judges.detection.second_look import OUTPUTS, crop
 from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._onnx_export import OnnxInterface, read_onnx, write_onnx
-from verism.training._replicas import NetworkLearner, averaged_network, channels_last
+from verism.training._replicas import NetworkLearner, autocast, averaged_network, channels_last
 from verism.training.loop import Hooks, Log, fit, log_to
 from verism.training.scene_arrays import SceneArrays
 from verism.training.settings import SecondLookConfig
@@ -31,7 +31,7 @@ from verism.training.settings import SecondLookConfig
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CHECKPOINT", "LOG", "SIZE", "export_onnx", "train_second_look"]
+__all__ = ["CHECKPOINT", "LOG", "SIZE", "export_onnx", "train_second_look", "within"]
 
 CHECKPOINT = "second_look.safetensors"
 LOG = "second_look.jsonl"
@@ -211,9 +211,9 @@ def train_second_look(
         pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
         return pixels, torch.tensor(labels), torch.tensor(colors)
 
-    def loss(net: Any, indices: np.ndarray, rng: np.random.Generator, _done: float) -> Mapping[str, torch.Tensor]:
-        pixels, labels, colors = (t.to(learner.device) for t in batch(indices.tolist(), rng))
-        with torch.autocast(learner.device.type, torch.bfloat16):
+    def loss(net: Any, *made: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        pixels, labels, colors = (t.to(learner.device) for t in made)
+        with autocast(learner.device.type):
             classes, tints, present = net(pixels)
 
         def entropy(logits: torch.Tensor, answers: torch.Tensor, smoothing: float) -> torch.Tensor:
@@ -242,9 +242,9 @@ def train_second_look(
 
     known = detector_file(None if config.start == "builtin" else config.start)
     try:
-        weights, properties = read_onnx(known)
-        if (look := properties.get(SECOND_LOOK)) is not None:
-            looked, about = read_onnx(base64.b64decode(look))
+        weights, _ = read_onnx(known)
+        if (look := within(known)) is not None:
+            looked, about = read_onnx(look)
             if (json.loads(about["classes"]), json.loads(about["colors"])) == ([*config.classes], [*config.colors]):
                 weights = looked
         start_second_look(network, weights)
@@ -267,7 +267,9 @@ def train_second_look(
     confused = _drawn_again(arrays, objects, unsure, rng)
     if not (config.resume and (out / CHECKPOINT).is_file()):
         settle(network, [batch(rng.integers(len(objects), size=64).tolist(), rng)[0] for _ in range(8)])
-    learner = NetworkLearner(_KIND, network, loss, len(objects), config)
+    learner = NetworkLearner(
+        _KIND, network, loss, len(objects), config, prepare=lambda indices, rng, _done: batch(indices.tolist(), rng)
+    )
     hooks = Hooks(
         log=log_to(out / LOG, log),
         validate=validate if validation is not None and len(_objects(validation)) else None,
@@ -304,6 +306,16 @@ def _measured(network: Any, arrays: SceneArrays, mistaken: Sequence[tuple[int, n
         "object": float((present[:n] > 0).mean()),
         "other": float((present[n:] <= 0).mean()) if len(boxes) > n else None,
     }
+
+
+def within(detector: bytes) -> bytes | None:
+    """ONNX file of the second look within a detector's; None: it has none.
+
+    Args:
+        detector: ONNX file of a detector.
+    """
+    look = read_onnx(detector)[1].get(SECOND_LOOK)
+    return None if look is None else base64.b64decode(look)
 
 
 def export_onnx(checkpoint: Path, path: Path) -> Path:

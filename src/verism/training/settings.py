@@ -225,7 +225,9 @@ class NetworkConfig(TrainConfig):
     weight_decay: float = _default(TrainConfig, "weight_decay", 0.02)
     ema_decay: float | None = _default(TrainConfig, "ema_decay", 0.998)
     workers: int | None = setting(
-        "CPU cores to split every batch over. Default: all of them; with a GPU, one.", None, within="[1, inf)"
+        "CPU cores to split every batch over; with a GPU, processes that prepare batches for it. Default: all.",
+        None,
+        within="[1, inf)",
     )
 
     @property

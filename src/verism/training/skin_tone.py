@@ -23,7 +23,7 @@ from verism.judges.skin_tone.builtin import BuiltinTones, tone_inputs
 from verism.judges.skin_tone.faces import Face
 from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._onnx_export import OnnxInterface, with_properties, write_onnx
-from verism.training._replicas import NetworkLearner, averaged_network
+from verism.training._replicas import NetworkLearner, autocast, averaged_network
 from verism.training.face_evaluation import TonePredictions, evaluate_tones
 from verism.training.face_examples import FaceExamples, face_training
 from verism.training.loop import Hooks, Log, fit, log_to
@@ -163,7 +163,7 @@ def train_skin_tone(
             torch.from_numpy(np.stack(group)).permute(0, 3, 1, 2).to(learner.device)
             for group in zip(*pairs, strict=True)
         )
-        with torch.autocast(learner.device.type, torch.bfloat16):
+        with autocast(learner.device.type):
             logits = net(faces, scenes)
         return {"tone": tone_loss(logits, torch.tensor(tones, device=learner.device), config.spread)}
 

@@ -69,6 +69,9 @@ class Unsure:
     Attributes:
         likely: objectness from which a box may be worth a second look.
         sure: probability of its class and of its colour from which a box needs none.
+        mirror_likely: the network's objectness from which a doubtful class is worth a look at the mirror image; None:
+            ``likely``.
+        mirror_sure: probability of its class from which a box needs no look at the mirror image; None: ``sure``.
         undecided: the network's objectness between which it is open whether there is an object: the image's mirror
             image is looked at.
         doubted: objectness, averaged over both sides, between which a second look tells objects from what is none.
@@ -76,6 +79,8 @@ class Unsure:
 
     likely: float = 0.1
     sure: float = 0.93
+    mirror_likely: float | None = None
+    mirror_sure: float | None = None
     undecided: tuple[float, float] = (0.15, 0.45)
     doubted: tuple[float, float] = (0.1, 0.97)
 
@@ -95,19 +100,19 @@ class Unsure:
         raw = json.loads(metadata.get(UNSURE, "{}"))
         given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()}
         limits = Unsure(**given)
-        if not all(0 <= v <= 1 for v in (limits.likely, limits.sure, *limits.undecided, *limits.doubted)):
+        mirror = (v for v in (limits.mirror_likely, limits.mirror_sure) if v is not None)
+        if not all(0 <= v <= 1 for v in (limits.likely, limits.sure, *mirror, *limits.undecided, *limits.doubted)):
             raise ValueError(f"limits outside [0, 1]: {raw}")
         return limits
 
-    def boxes(self, found: Found, *, colors: bool = False) -> np.ndarray:
-        """Which boxes are likely objects that could well be of another class, shape (Q,).
+    def boxes(self, found: Found) -> np.ndarray:
+        """Which boxes are likely objects that could well be of another class or colour, shape (Q,).
 
         Args:
-            found: the boxes of an image.
-            colors: also those that could be of another colour.
+            found: the boxes of an image, averaged over both sides.
         """
         doubtful = found.scores < self.sure * found.objectness
-        if colors and found.color_scores.shape[1]:
+        if found.color_scores.shape[1]:
             doubtful |= found.color_scores.max(axis=1) < self.sure
         unsure: np.ndarray = doubtful & (found.objectness >= self.likely)
         return unsure
@@ -118,10 +123,20 @@ class Unsure:
         between: np.ndarray = (found.objectness > low) & (found.objectness < high)
         return between
 
-    def image(self, found: Found) -> bool:
-        """Whether some box of an image may or may not be an object."""
-        low, high = self.undecided
-        return bool(((found.objectness > low) & (found.objectness < high)).any())
+    def image(self, found: Found, *, objects: bool = True) -> bool:
+        """Whether an image is looked at from both sides.
+
+        Args:
+            found: its boxes, as the network sees them.
+            objects: whether that is also for boxes that may or may not be an object.
+        """
+        likely = self.likely if self.mirror_likely is None else self.mirror_likely
+        sure = self.sure if self.mirror_sure is None else self.mirror_sure
+        unsure = (found.scores < sure * found.objectness) & (found.objectness >= likely)
+        if objects:
+            low, high = self.undecided
+            unsure |= (found.objectness > low) & (found.objectness < high)
+        return bool(unsure.any())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,10 +271,8 @@ class BuiltinDetector:
             squares.append(square)
             places.append(letterboxed)
         result = self._look(squares)
-        both_sides, unsure_of = self._both_sides, self._unsure
-        unsure = [
-            i for i, seen in enumerate(result) if unsure_of.boxes(seen).any() or (both_sides and unsure_of.image(seen))
-        ]
+        both_sides = self._both_sides
+        unsure = [i for i, seen in enumerate(result) if self._unsure.image(seen, objects=both_sides)]
         again = self._look([np.ascontiguousarray(squares[i][:, ::-1]) for i in unsure])
         for i, mirrored in zip(unsure, again, strict=True):
             average = with_mirror_image if both_sides else classes_of_both_sides
@@ -277,7 +290,7 @@ class BuiltinDetector:
         assert self._second_look is not None
         objects = self._second_look.knows_objects
         unsure = self._unsure
-        chosen = [np.flatnonzero(unsure.boxes(seen, colors=True) | (objects & unsure.objects(seen))) for seen in found]
+        chosen = [np.flatnonzero(unsure.boxes(seen) | (objects & unsure.objects(seen))) for seen in found]
         crops = [
             crop(image, seen.boxes[k], self._second_look.size)
             for seen, image, ks in zip(found, images, chosen, strict=True)
