@@ -47,9 +47,9 @@ from verism.training.settings import GENERATED_SUITES, DetectorConfig, SecondLoo
 if TYPE_CHECKING:
     import torch
 
-    from verism.training.detector_network import BatchTargets
+    from verism.training.detector_network import BatchTargets, DetectorNetwork
 
-__all__ = ["CHECKPOINT", "LOG", "export_onnx", "train_and_export", "train_detector", "with_calibration"]
+__all__ = ["CHECKPOINT", "LOG", "export_onnx", "train_and_export", "train_detector", "with_calibration", "written"]
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
@@ -239,15 +239,12 @@ def export_onnx(
     Raises:
         UsageError: there is no checkpoint, or not one of a detector, or a kept file of another network.
     """
-    torch = require("torch", extra="train", purpose=_PURPOSE)
-    from verism.training.detector_network import DetectorNetwork, Exported
+    require("torch", extra="train", purpose=_PURPOSE)
+    from verism.training.detector_network import DetectorNetwork
 
     settings, header = read_settings(checkpoint, "detector", _Settings)
     network = DetectorNetwork(len(settings.classes), len(settings.colors), width=settings.width)
     network.load_state_dict(averaged_weights(checkpoint))
-    model = Exported(network).eval()
-    example = torch.zeros((2, settings.size, settings.size, 3), dtype=torch.uint8)
-    batch = torch.export.Dim("batch", min=1, max=4096)
     card = {"steps": header.step, "trained_s": round(header.elapsed_s), **(metadata or {})}
     properties = {
         "classes": json.dumps(settings.classes),
@@ -257,17 +254,38 @@ def export_onnx(
         "score_scale": "1.0",
         "score_shift": "0.0",
         PART_WEIGHT: str(_PART_WEIGHT),
-        UNSURE: json.dumps(asdict(_LIMITS)),
         "card": json.dumps(card),
     }
-    interface = OnnxInterface(inputs=("pixels",), outputs=OUTPUTS, shapes={"pixels": {0: batch}})
-    write_onnx(path, model, (example,), interface, properties, half=True)
+    written(network, settings.size, path, properties)
     if kept is not None:
         try:
             averaged_with(path, *kept)
         except ValueError as err:
             raise UsageError(f"weights can be kept of a detector of the same classes and width alone: {err}") from err
     return path
+
+
+def written(network: DetectorNetwork, size: int, path: Path, properties: Mapping[str, str]) -> Path:
+    """Write a network as the file that ``BuiltinDetector`` runs, with the present limits of doubt.
+
+    Args:
+        network: any weights.
+        size: side of its input in pixels.
+        path: the file.
+        properties: its other metadata.
+
+    Returns:
+        ``path``.
+    """
+    torch = require("torch", extra="train", purpose=_PURPOSE)
+    from verism.training.detector_network import Exported
+
+    shapes = {"pixels": {0: torch.export.Dim("batch", min=1, max=4096)}}
+    return write_onnx(
+        path, Exported(network.eval()).eval(), (torch.zeros((2, size, size, 3), dtype=torch.uint8),),
+        OnnxInterface(inputs=("pixels",), outputs=OUTPUTS, shapes=shapes),
+        {**properties, UNSURE: json.dumps(asdict(_LIMITS))}, half=True,
+    )  # fmt: skip
 
 
 def with_calibration(
