@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -603,9 +603,32 @@ def test_a_file_says_what_is_looked_at_once_more(tmp_path: Path):
     np.testing.assert_array_equal(objectness(**kept, **{UNSURE: never}), alone)
     assert not np.array_equal(objectness(**kept), alone)
     np.testing.assert_array_equal(objectness(**kept, **{UNSURE: json.dumps(asdict(Unsure()))}), objectness(**kept))
-    for wrong in ("no JSON", '{"sure": 1.5}', '{"unknown": 1}', "[]"):
+    for wrong in ("no JSON", '{"sure": 1.5}', '{"mirror_sure": -0.1}', '{"unknown": 1}', "[]"):
         with pytest.raises(UsageError, match="is not a detector written by"):
             objectness(**kept, **{UNSURE: wrong})
+
+
+def test_the_mirror_image_has_limits_of_its_own():
+    def one(objectness: float, share: float) -> Found:
+        scores = np.array([[share, 1 - share]], dtype=np.float32) * objectness
+        return Found(
+            boxes=np.array([[0, 0, 9, 9]], dtype=np.float32), objectness=np.array([objectness], dtype=np.float32),
+            class_scores=scores, color_scores=np.zeros((1, 0), dtype=np.float32),
+        )  # fmt: skip
+
+    same = Unsure(undecided=(0.4, 0.6))
+    own = replace(same, mirror_likely=0.3, mirror_sure=0.8)
+    for limits, objectness, share, again in [
+        (same, 0.7, 0.9, True),  # below 0.93
+        (own, 0.7, 0.9, False),
+        (own, 0.7, 0.75, True),
+        (same, 0.2, 0.6, True),
+        (own, 0.2, 0.6, False),  # hardly an object
+        (own, 0.5, 1.0, True),  # an object or none
+    ]:
+        assert limits.image(one(objectness, share)) is again
+        assert limits.boxes(one(objectness, share)).tolist() == [objectness >= 0.1 and share < 0.93]
+    assert not own.image(one(0.5, 1.0), objects=False)
 
 
 def test_a_damaged_second_look_is_refused(tmp_path: Path):

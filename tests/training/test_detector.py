@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +23,11 @@ from verism.errors import UsageError
 from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, detector_file
 from verism.judges.detection.decode import Found, box_iou
 from verism.training import detector as training
+from verism.training import detector_augmentation
 from verism.training import second_look as looking
 from verism.training._checkpoints import averaged_weights, read_header, read_settings
 from verism.training._onnx_export import read_onnx
-from verism.training._replicas import replica_of
+from verism.training._replicas import NetworkLearner, autocast, replica_of
 from verism.training.detector_augmentation import pasted, plain_batch, varied_batch, varied_object
 from verism.training.detector_evaluation import (
     calibrate_threshold,
@@ -776,6 +778,58 @@ def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
             assert torch.cosine_similarity(a, b, dim=0) > 0.99, name
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+@pytest.mark.usefixtures("float32", "one_thread")
+def test_processes_prepare_the_batches_that_a_worker_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As for a GPU: batches come from other processes, in order, and from the new images once there are more."""
+    few, more = shapes(8, size=64), shapes(12, size=64, seed=1)
+    seen: list[list[float]] = []
+    made_here: list[int] = []
+    makes, varied = NetworkLearner.__init__, detector_augmentation.varied_batch
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        made_here.append(1)
+        return varied(*args, **kwargs)
+
+    def training_with(processes: int) -> list[list[float]]:
+        def make(self: NetworkLearner, *args: Any, **kwargs: Any) -> None:
+            makes(self, *args, **kwargs)
+            self._processes = processes
+            loss = self.loss
+
+            def watched(net: Any, pixels: torch.Tensor, targets: BatchTargets) -> Any:
+                seen.append([float(pixels.float().mean()), float(targets.boxes.sum())])
+                return loss(net, pixels, targets)
+
+            self.loss = watched
+
+        seen.clear()
+        monkeypatch.setattr(NetworkLearner, "__init__", make)
+        config = DetectorConfig(**TINY, steps=6, augment=AugmentConfig(paste=0), refresh_every_s=0)
+        answers = iter([few, few, more, more, more, more])
+        out = tmp_path / str(processes)
+        training.train_detector(few, config, out=out, refresh=lambda: next(answers))
+        return list(seen)
+
+    monkeypatch.setattr(detector_augmentation, "varied_batch", counted)
+    by_processes, made_by_processes = training_with(2), len(made_here)
+    assert by_processes == training_with(0)
+    assert len(by_processes) == 6
+    assert (made_by_processes, len(made_here)) == (0, 6)
+    a, b = (tensors_of(tmp_path / name / training.CHECKPOINT, "weights.") for name in "20")
+    assert all(torch.equal(a[k], b[k]) for k in a)
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_half_precision_where_the_processor_has_it(has: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has, raising=False)
+    a = torch.ones(2, 2)
+    with autocast("cpu"):
+        assert (a @ a).dtype == (torch.bfloat16 if has else torch.float32)
+    with autocast("cpu", enabled=False):
+        assert (a @ a).dtype == torch.float32
+
+
 def test_a_time_limit_ends_training_with_a_low_learning_rate(tmp_path: Path):
     train(shapes(8), tmp_path, minutes=3 / 60, validation=shapes(4), width=0.25)
     lines = log_of(tmp_path)
@@ -885,6 +939,13 @@ def test_a_second_look_becomes_part_of_the_file(trained: tuple[Path, SceneArrays
     for a, b in zip(both.detect(images), detector.detect(images), strict=True):
         order = np.lexsort(a.boxes.T), np.lexsort(b.boxes.T)
         np.testing.assert_allclose(a.boxes[order[0]], b.boxes[order[1]])
+    # What starts from that file keeps its second look, unless another was trained.
+    (tmp_path / "kept").mkdir()
+    shutil.copy(out / training.CHECKPOINT, tmp_path / "kept" / training.CHECKPOINT)
+    training.finish(tmp_path / "kept", scenes, scenes.subset([]), begun_from=path.read_bytes(), threads=1)
+    assert looking.within((tmp_path / "kept" / "detector.onnx").read_bytes()) == look
+    training.finish(tmp_path / "kept", scenes, scenes.subset([]), begun_from=None, threads=1)
+    assert looking.within((tmp_path / "kept" / "detector.onnx").read_bytes()) is None
     # Another training goes on from the second look that the file has now.
     again = replace(config, start=str(path), steps=1, lr=1e-9, lr_warmup_steps=0)
     further = looking.train_second_look(scenes, again, out=tmp_path / "again")
