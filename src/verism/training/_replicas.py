@@ -187,7 +187,7 @@ class NetworkLearner:
 
         loader: DataLoader[Any] = DataLoader(
             _Batches(self.prepare),  # type: ignore[arg-type]
-            batch_size=None, sampler=(self._step(step, 0) for step in itertools.count(first)),  # type: ignore[arg-type]
+            batch_size=None, sampler=(self._step(step, 0) for step in itertools.count(first)),
             num_workers=self._processes, prefetch_factor=_AHEAD, multiprocessing_context="fork",
         )  # fmt: skip
         return iter(loader)
@@ -200,7 +200,8 @@ def autocast(device: str, *, enabled: bool = True) -> torch.autocast:
         device: type of the device: ``cpu``, ``cuda`` ...
         enabled: whether to do anything.
     """
-    torch = require("torch", extra="train", purpose="training")
+    import torch
+
     real = device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return torch.autocast(device, torch.bfloat16, enabled=enabled and real)
 
