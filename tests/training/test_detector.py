@@ -41,6 +41,7 @@ from verism.training.detector_network import (
     DetectorNetwork,
     Exported,
     Maps,
+    as_exported,
     cell_boxes,
     gaussians,
     losses,
@@ -672,6 +673,22 @@ def test_onnx_and_pytorch_agree(trained: tuple[Path, SceneArrays, BuiltinDetecto
     for a, b in zip(maps, rounded, strict=True):
         # Weights of 16 bits are off by 2^-11 at most, each, and the network has twenty layers of them.
         np.testing.assert_allclose(a.numpy(), b.numpy(), atol=20 * 2**-11, rtol=20 * 2**-11)
+
+
+def test_files_whose_first_layer_sees_pixels_in_channels_are_read(trained: tuple[Path, SceneArrays, BuiltinDetector]):
+    """As files of before had it."""
+    out, _, _ = trained
+    weights, _ = read_onnx((out / "detector.onnx").read_bytes())
+    name = "network.stem.0.weight"
+    before = {**weights, name: torch.nn.functional.pixel_unshuffle(weights[name], 4)}
+    assert before[name].shape[1:] == (48, 3, 3)
+    networks = [DetectorNetwork(3, 2, width=TINY["width"]) for _ in range(2)]
+    for network, known in zip(networks, (weights, before), strict=True):
+        start_from(network, known, range(5))
+    for a, b in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
+        assert torch.equal(a, b)
+    for known in (weights, before):
+        assert all(torch.equal(value, weights[k]) for k, value in as_exported(known).items())
 
 
 def answers(network: DetectorNetwork, pixels: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -136,20 +136,19 @@ def with_properties(
     return path
 
 
-def averaged_with(path: Path, other: bytes, share: float) -> None:
-    """Replace the weights of a network's file by the average of its own and those of another file, by their names.
+def averaged_with(path: Path, theirs: Mapping[str, torch.Tensor], share: float) -> None:
+    """Replace the weights of a network's file by the average of its own and others, by their names.
 
     Args:
         path: the file; written anew.
-        other: a file of the same network.
-        share: of the other file, in [0, 1].
+        theirs: weights of a file of the same network, see ``read_onnx``.
+        share: of them, in [0, 1].
 
     Raises:
         ValueError: a weight is missing or of another shape there.
     """
     onnx = require("onnx", extra="train", purpose="averaging the weights of ONNX files")
     model = onnx.load_model_from_string(path.read_bytes())
-    theirs, _ = read_onnx(other)
     for tensor in model.graph.initializer:
         own = onnx.numpy_helper.to_array(tensor)
         if tensor.name.startswith("network.") and own.dtype.kind == "f":

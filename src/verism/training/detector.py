@@ -240,7 +240,7 @@ def export_onnx(
         UsageError: there is no checkpoint, or not one of a detector, or a kept file of another network.
     """
     require("torch", extra="train", purpose=_PURPOSE)
-    from verism.training.detector_network import DetectorNetwork
+    from verism.training.detector_network import DetectorNetwork, as_exported
 
     settings, header = read_settings(checkpoint, "detector", _Settings)
     network = DetectorNetwork(len(settings.classes), len(settings.colors), width=settings.width)
@@ -259,8 +259,8 @@ def export_onnx(
     written(network, settings.size, path, properties)
     if kept is not None:
         try:
-            averaged_with(path, *kept)
-        except ValueError as err:
+            averaged_with(path, as_exported(read_onnx(kept[0])[0]), kept[1])
+        except (KeyError, ValueError) as err:
             raise UsageError(f"weights can be kept of a detector of the same classes and width alone: {err}") from err
     return path
 

@@ -28,11 +28,13 @@ __all__ = [
     "ExportedSecondLook",
     "Maps",
     "SecondLookNetwork",
+    "as_exported",
     "cell_boxes",
     "losses",
     "settle",
     "start_from",
     "start_second_look",
+    "take_weights",
 ]
 
 STRIDE = 8
@@ -199,8 +201,8 @@ def start_from(network: DetectorNetwork, weights: Mapping[str, Tensor], outputs:
     with torch.no_grad():
         for name, conv in network.named_modules():
             if isinstance(conv, nn.Conv2d) and conv.bias is not None and conv is not network.what_out:
-                _take(conv.weight, weights, f"network.{name}.weight")
-                _take(conv.bias, weights, f"network.{name}.bias")
+                take_weights(conv.weight, weights, f"network.{name}.weight")
+                take_weights(conv.bias, weights, f"network.{name}.bias")
         for own, row in enumerate(outputs):
             if row is not None:
                 for parameter, kind in ((network.what_out.weight, "weight"), (network.what_out.bias, "bias")):
@@ -236,20 +238,45 @@ def _take_folded(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
                 conv, norm = module[0], module[1]
                 assert isinstance(conv, nn.Conv2d)
                 assert isinstance(norm, nn.BatchNorm2d)
-                _take(conv.weight, weights, f"network.{name}.0.weight")
-                _take(norm.bias, weights, f"network.{name}.0.weight_bias")
+                take_weights(conv.weight, weights, f"network.{name}.0.weight")
+                take_weights(norm.bias, weights, f"network.{name}.0.weight_bias")
                 norm.weight.fill_(1.0)
                 norm.running_mean.zero_()  # type: ignore[union-attr]
                 norm.running_var.fill_(1.0 - norm.eps)  # type: ignore[union-attr]
 
 
-def _take(parameter: Tensor, weights: Mapping[str, Tensor], name: str) -> None:
+def take_weights(parameter: Tensor, weights: Mapping[str, Tensor], name: str) -> None:
+    """Copy weights of a detector's ONNX file.
+
+    Args:
+        parameter: where to.
+        weights: by the names of the file.
+        name: which.
+
+    Raises:
+        KeyError: they are missing there.
+        ValueError: they are of another shape there.
+    """
     found = weights[name]
     if found.shape != parameter.shape and found.ndim == 4 and found.shape[1] == 3:
         found = F.pixel_unshuffle(found, _SHUFFLE)  # a first layer that sees the image as it is, see ``Exported``
     if found.shape != parameter.shape:
         raise ValueError(f"{name} is {tuple(weights[name].shape)} there and {tuple(parameter.shape)} here")
     parameter.copy_(found)
+
+
+def as_exported(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of a detector's file of any edition, as ``Exported`` has them.
+
+    Args:
+        weights: by the names of the file.
+
+    Raises:
+        KeyError: of no detector.
+    """
+    name = "network.stem.0.weight"
+    first = weights[name]
+    return {**weights, name: first if first.shape[1] == 3 else F.pixel_shuffle(first, _SHUFFLE)}
 
 
 def settle(network: nn.Module, batches: Iterable[Tensor]) -> None:

@@ -308,7 +308,8 @@ class _KeptMaps:
                 # A view of a batch would keep all of the batch in memory.
                 self._of[keys[n]] = (a.bfloat16().clone(), b.bfloat16().clone(), c.bfloat16().clone())
         a, b, c = zip(*(self._of[key] for key in keys), strict=True)
-        return torch.stack(a), torch.stack(b), torch.stack(c)
+        # Kept in 16 bits to save memory, whatever the processor computes with.
+        return torch.stack(a).float(), torch.stack(b).float(), torch.stack(c).float()
 
 
 @dataclass(frozen=True, kw_only=True)

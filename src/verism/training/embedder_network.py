@@ -19,6 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from verism.training.detector_network import take_weights
+
 __all__ = ["HEADS", "EmbedderNetwork", "ExportedImages", "ExportedTexts", "Shape"]
 
 _SHUFFLE = 4  # as the detector's
@@ -234,15 +236,15 @@ class EmbedderNetwork(nn.Module):
             weights: by the names of the detector's ONNX file.
 
         Raises:
-            KeyError: a layer is missing there.
+            KeyError, ValueError: a layer is missing there, or of another shape.
         """
 
         def take(conv: nn.Module, name: str) -> None:
             assert isinstance(conv, nn.Conv2d)
             assert conv.bias is not None
             with torch.no_grad():
-                conv.weight.copy_(weights[f"network.{name}.0.weight"])
-                conv.bias.copy_(weights[f"network.{name}.0.weight_bias"])
+                take_weights(conv.weight, weights, f"network.{name}.0.weight")
+                take_weights(conv.bias, weights, f"network.{name}.0.weight_bias")
 
         trunk = self.images.trunk
         take(trunk.stem, "stem")
