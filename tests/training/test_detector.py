@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from verism.errors import UsageError
 from verism.judges.detection.builtin import OUTPUTS, BuiltinDetector, detector_file
-from verism.judges.detection.decode import Found, box_iou
+from verism.judges.detection.decode import TOP_K, Found, box_iou
 from verism.training import detector as training
 from verism.training import detector_augmentation
 from verism.training import second_look as looking
@@ -36,7 +36,6 @@ from verism.training.detector_evaluation import (
     fit_score_calibration,
 )
 from verism.training.detector_network import (
-    CELLS_READ,
     BatchTargets,
     DetectorNetwork,
     Exported,
@@ -412,13 +411,13 @@ def test_exported_peaks_are_local_maxima_with_what_their_cells_say():
         maps = network(pixels.permute(0, 3, 1, 2))
         told = cell_boxes(maps.distances).clamp(0, 96).numpy()
         shares, tints = maps.classes.softmax(1).numpy(), maps.colors.softmax(1).numpy()
-    assert [out.shape for out in exported] == [(2, *c, 1, CELLS_READ) for c in ((), (3,), (4,), (2,))]
+    assert [out.shape for out in exported] == [(2, *c, 1, TOP_K) for c in ((), (3,), (4,), (2,))]
     peaks, classes, boxes, colors = (out[..., 0, :] for out in exported)
     for i, scores in enumerate(torch.sigmoid(maps.objectness).numpy()):
         padded = np.pad(scores, 1)
         highest = np.array([[padded[y : y + 3, x : x + 3].max() for x in range(12)] for y in range(12)])
         ys, xs = np.nonzero(scores == highest)
-        assert 3 < len(ys) < CELLS_READ
+        assert 3 < len(ys) < TOP_K
         # Found by their values: they differ by more than rounding.
         kept = peaks[i] > 0
         nearest = np.abs(peaks[i][kept][:, None] - scores[ys, xs]).argmin(1)
@@ -960,9 +959,13 @@ def test_a_second_look_becomes_part_of_the_file(trained: tuple[Path, SceneArrays
     (tmp_path / "kept").mkdir()
     shutil.copy(out / training.CHECKPOINT, tmp_path / "kept" / training.CHECKPOINT)
     training.finish(tmp_path / "kept", scenes, scenes.subset([]), begun_from=path.read_bytes(), threads=1)
-    assert looking.within((tmp_path / "kept" / "detector.onnx").read_bytes()) == look
+    assert looking.within((tmp_path / "kept" / "detector.onnx").read_bytes(), SHAPES, COLORS) == look
+    assert looking.within(path.read_bytes(), SHAPES[::-1], COLORS) is None
+    built_in = detector_file(None)  # its second look knows other classes
+    training.finish(tmp_path / "kept", scenes, scenes.subset([]), begun_from=built_in, threads=1)
+    assert BuiltinDetector(tmp_path / "kept" / "detector.onnx")._second_look is None
     training.finish(tmp_path / "kept", scenes, scenes.subset([]), begun_from=None, threads=1)
-    assert looking.within((tmp_path / "kept" / "detector.onnx").read_bytes()) is None
+    assert looking.within((tmp_path / "kept" / "detector.onnx").read_bytes(), SHAPES, COLORS) is None
     # Another training goes on from the second look that the file has now.
     again = replace(config, start=str(path), steps=1, lr=1e-9, lr_warmup_steps=0)
     further = looking.train_second_look(scenes, again, out=tmp_path / "again")

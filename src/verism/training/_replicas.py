@@ -202,7 +202,8 @@ def autocast(device: str, *, enabled: bool = True) -> torch.autocast:
     """
     import torch
 
-    real = device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    # Builds without mkldnn (macOS) do not have the question, and imitate it.
+    real = device != "cpu" or getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)()
     return torch.autocast(device, torch.bfloat16, enabled=enabled and real)
 
 

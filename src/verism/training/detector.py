@@ -321,7 +321,8 @@ def finish(
     """Export a trained checkpoint with calibrated scores and threshold, and measure it.
 
     Writes ``detector.onnx`` and ``evaluation.json`` into ``out``. A second look that was trained into ``out`` becomes
-    part of the file, or else that of the detector which the training started from.
+    part of the file, or else that of the detector which the training started from, if it knows the same classes and
+    colours.
 
     Args:
         out: folder of the training.
@@ -339,7 +340,8 @@ def finish(
     if (out / second_look.CHECKPOINT).is_file():
         look = second_look.export_onnx(out / second_look.CHECKPOINT, out / "second_look.onnx").read_bytes()
     elif begun_from is not None:
-        look = second_look.within(begun_from)
+        trained, _ = read_settings(out / CHECKPOINT, "detector", _Settings)
+        look = second_look.within(begun_from, trained.classes, trained.colors)
     export_onnx(out / CHECKPOINT, path, kept=kept)
     scale, shift = fit_score_calibration(detect_all(BuiltinDetector(path, threads=threads), held_out), held_out)
     with_calibration(path, score_scale=scale, score_shift=shift, second_look=look)

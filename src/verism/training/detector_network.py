@@ -20,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from verism.judges.detection.decode import TOP_K
+
 __all__ = [
     "STRIDE",
     "BatchTargets",
@@ -40,8 +42,6 @@ __all__ = [
 STRIDE = 8
 """Side of a cell in pixels."""
 
-CELLS_READ = 24
-"""Most boxes of an image before those that repeat another are dropped."""
 
 _SHUFFLE = 4  # pixels of a 4 x 4 patch become channels: the full resolution is never convolved, which saves most time
 _DEPTHS = (1, 2, 3, 2)
@@ -361,7 +361,7 @@ class Exported(nn.Module):
         scores = torch.sigmoid(objectness)
         highest = F.max_pool2d(scores[:, None], 3, stride=1, padding=1)[:, 0]
         peaks = torch.where(scores == highest, scores, torch.zeros_like(scores)).flatten(1)
-        peaks, cells = peaks.topk(min(CELLS_READ, peaks.shape[1]), dim=1)
+        peaks, cells = peaks.topk(min(TOP_K, peaks.shape[1]), dim=1)
         boxes = _of_cells(cell_boxes(distances), cells).clamp(0.0, size)
         kinds = network.what_out(_of_cells(what, cells))  # of these cells alone
         classes, colors = kinds[:, : network.n_classes], kinds[:, network.n_classes :]

@@ -243,10 +243,8 @@ def train_second_look(
     known = detector_file(None if config.start == "builtin" else config.start)
     try:
         weights, _ = read_onnx(known)
-        if (look := within(known)) is not None:
-            looked, about = read_onnx(look)
-            if (json.loads(about["classes"]), json.loads(about["colors"])) == ([*config.classes], [*config.colors]):
-                weights = looked
+        if (look := within(known, config.classes, config.colors)) is not None:
+            weights, _ = read_onnx(look)
         start_second_look(network, weights)
     except (KeyError, ValueError) as err:
         raise UsageError(
@@ -308,14 +306,24 @@ def _measured(network: Any, arrays: SceneArrays, mistaken: Sequence[tuple[int, n
     }
 
 
-def within(detector: bytes) -> bytes | None:
-    """ONNX file of the second look within a detector's; None: it has none.
+def within(detector: bytes, classes: Sequence[str], colors: Sequence[str]) -> bytes | None:
+    """ONNX file of the second look within a detector's; None: it has none that knows these.
 
     Args:
         detector: ONNX file of a detector.
+        classes: names of the classes, in order.
+        colors: names of the colours, in order.
+
+    Raises:
+        ValueError: no ONNX file.
     """
-    look = read_onnx(detector)[1].get(SECOND_LOOK)
-    return None if look is None else base64.b64decode(look)
+    kept = read_onnx(detector)[1].get(SECOND_LOOK)
+    if kept is None:
+        return None
+    look = base64.b64decode(kept)
+    about = read_onnx(look)[1]
+    known = json.loads(about["classes"]), json.loads(about["colors"])
+    return look if known == ([*classes], [*colors]) else None
 
 
 def export_onnx(checkpoint: Path, path: Path) -> Path:

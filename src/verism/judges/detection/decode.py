@@ -14,6 +14,7 @@ import numpy as np
 __all__ = [
     "NMS_IOU",
     "NMS_IOU_OF_BEFORE",
+    "TOP_K",
     "Found",
     "box_iou",
     "calibrated",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 TOP_K = 24
+"""Cells of an image that are read at most, before boxes that repeat another are dropped."""
+
 NMS_IOU = 0.5  # two objects hardly ever share a box this much, while boxes from both ends of a train do
 NMS_IOU_OF_BEFORE = 0.6  # of files that were calibrated with it
 PART = 0.5  # share of a box within a surer one from which it is taken for a part
