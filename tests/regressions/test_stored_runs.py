@@ -65,6 +65,9 @@ RELATIVE, ABSOLUTE = 1e-9, 1e-12
 # such values. kid is a mean over a cubic kernel of vectors kept as float32, where large terms cancel: 2e-8 was seen.
 # mad_debiased is the end of an iteration: 3e-9 was seen.
 TOLERANCES = {"fid": 1e-6, "fid_infinity": 1e-6, "kid": 1e-6, "mad_debiased": 1e-7}
+# A debiased gap is the root of a difference of squares of gaps, which are at most 1. Where that difference should be 0,
+# stored runs hold the root of its rounding instead, up to sqrt(2**-52) = 1.5e-8: 6e-10 was seen. It is exactly 0 now.
+ABSOLUTES = {"gep_score_debiased": 1.5e-8, "gep_largest_gap_debiased": 1.5e-8}
 # Bootstrap seeds are fixed, so on a processor that rounds as the one that wrote the runs did, ends of intervals are
 # held to the same tolerance as values. On others a last bit decides whether a resample ties with the estimate, and the
 # bias-corrected percentile takes a neighbouring resample: ends moved by up to 0.012 of the interval's width, and by one
@@ -187,10 +190,10 @@ def variant_scores(name: str, variant: str) -> Table:
 
 
 # ----------------------------------------------------------------------------------------------------------- comparing
-def alike(old: Any, new: Any, tolerance: float) -> bool:
+def alike(old: Any, new: Any, tolerance: float, absolute: float = ABSOLUTE) -> bool:
     numbers = (int, float)
     if isinstance(old, numbers) and isinstance(new, numbers) and not isinstance(old, bool):
-        return math.isclose(old, new, rel_tol=tolerance, abs_tol=ABSOLUTE)
+        return math.isclose(old, new, rel_tol=tolerance, abs_tol=absolute)
     return bool(old == new)
 
 
@@ -216,7 +219,9 @@ def widened(old: Record, column: str, new: Any, prompts: int) -> bool:
 
 def stays(old: Record, column: str, new: Any, prompts: int) -> bool:
     """Whether a number of a record of a run with so many prompts is what it was, as far as this machine can tell."""
-    if alike(old[column], new, TOLERANCES.get(old["metric"], RELATIVE)):
+    metric = old["metric"]
+    absolute = ABSOLUTES.get(metric, ABSOLUTE) if new == 0 else ABSOLUTE
+    if alike(old[column], new, TOLERANCES.get(metric, RELATIVE), absolute):
         return True
     if old.get("adjusted") and column in ENDS_OF_ADJUSTED:
         return new is not None or old[column] is None

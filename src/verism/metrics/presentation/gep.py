@@ -797,6 +797,7 @@ class _Family:
         directions: frequencies less their mean, scaled to a gap of 1, shape (G, A).
         gaps: observed, shape (A,).
         variance: of their noise, shape (A,).
+        vanishing: the ``t`` from which down a gap is 0, shape (A,); -inf without noise.
         deviations: resampled less observed frequencies, shape (R, G, A).
     """
 
@@ -809,10 +810,15 @@ class _Family:
         self.directions = np.where(self.gaps > 0, scaled, any_direction)
         pairs = [(g, h) for g in range(n_groups) for h in range(g + 1, n_groups)]
         self.variance = np.mean([np.var(deviations[:, g] - deviations[:, h], axis=0) for g, h in pairs], axis=0)
+        varied = self.variance > 0
+        self.vanishing = np.full(len(self.gaps), -np.inf)
+        self.vanishing[varied] = -(self.gaps[varied] ** 2) / self.variance[varied]
         self.deviations = deviations
 
     def true_gaps(self, t: float) -> Floats:
-        return np.asarray(np.sqrt(np.maximum(self.gaps**2 + t * self.variance, 0.0)), dtype=np.float64)
+        # The root of what rounding leaves of such a difference would be 1e-9 in place of 0.
+        squares = np.where(t > self.vanishing, self.gaps**2 + t * self.variance, 0.0)
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)), dtype=np.float64)
 
     def solve(self, observed: float, summary: Callable[[Floats], float], wider: float) -> float:
         """True score whose noisy scores have the observed one as their summary; 0 if noise alone explains it."""
@@ -822,9 +828,8 @@ class _Family:
             noisy = self.directions * self.true_gaps(t) + noise
             return summary((noisy.max(axis=1) - noisy.min(axis=1)).mean(axis=1)) - observed
 
-        varied = self.variance > 0
-        least = -float(np.max(self.gaps[varied] ** 2 / self.variance[varied]))  # from here down all of them are 0
-        below, above = least, 1.0
+        # From the lowest on, all gaps with noise are 0.
+        below, above = float(self.vanishing[np.isfinite(self.vanishing)].min()), 1.0
         if excess(below) >= 0:
             return float(self.true_gaps(below).mean())
         while excess(above) < 0 and above < 1e9:
