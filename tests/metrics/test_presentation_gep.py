@@ -17,6 +17,7 @@ from verism.metrics.presentation import (
     exact_score,
     exact_vector,
     frequencies,
+    gep,
     gep_score,
     gep_vector,
     largest_gap,
@@ -361,3 +362,14 @@ def test_exact_pairs_of_three_groups_have_vectors_scores_and_the_largest_gap():
     assert exact_pairs({name: thirds[name] for name in "ab"})[0].largest_gap is None
     with pytest.raises(ValueError, match="'b' has others than 'a'"):
         exact_pairs({"a": {"hat": Fraction(1)}, "b": {"tie": Fraction(1)}})
+
+
+def test_a_gap_that_noise_explains_is_exactly_zero():
+    # The difference of two equal squares, of which rounding may leave something.
+    rng = np.random.default_rng(0)
+    frequency, deviations = rng.random((2, 200)), rng.normal(0, 0.1, (20, 2, 200))
+    family = gep._Family(frequency, deviations)
+    last = -(family.gaps**2) / family.variance
+    gaps = [family.true_gaps(t)[k] for k, t in enumerate(last)]
+    assert gaps == [0.0] * 200
+    assert (family.true_gaps(0.0) == family.gaps).all()
