@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import multiprocessing
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -87,8 +87,8 @@ class NetworkLearner:
         self.workers = max(1, min(cores, config.batch_size // config.smallest_share)) if on_cpu else 1
         self.prepare: Prepare = prepare or (lambda *batch: batch)
         # A forked process has the examples as they are; where there is none, they would be copied to each.
-        forks = prepare is not None and not on_cpu and sys.platform == "linux"
-        self._processes = cores if forks else 0
+        ahead = prepare is not None and self.device.type == "cuda" and "fork" in multiprocessing.get_all_start_methods()
+        self._processes = cores if ahead else 0
         self._prepared: tuple[int, Iterator[tuple[Any, ...]]] | None = None
         channels_last(network).to(self.device)
         named = dict(network.named_parameters())
