@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -688,6 +689,21 @@ def test_files_whose_first_layer_sees_pixels_in_channels_are_read(trained: tuple
         assert torch.equal(a, b)
     for known in (weights, before):
         assert all(torch.equal(value, weights[k]) for k, value in as_exported(known).items())
+
+
+def test_a_file_is_written_anew_from_its_own_weights(
+    trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path
+):
+    out, _, _ = trained
+    old, new = out / "detector.onnx", tmp_path / "new.onnx"
+    tool = Path(__file__).parents[2] / "tools" / "rewrite_detector.py"
+    subprocess.run([sys.executable, tool, old, new, "--width", str(TINY["width"])], check=True)
+    (before, about), (after, again) = read_onnx(old.read_bytes()), read_onnx(new.read_bytes())
+    assert about == again
+    names = [name for name in before if name.startswith("network.")]
+    assert len(names) > 20
+    for name in names:
+        torch.testing.assert_close(after[name], before[name], rtol=2**-11, atol=2**-24)  # rounded to 16 bits twice
 
 
 def answers(network: DetectorNetwork, pixels: torch.Tensor) -> tuple[torch.Tensor, ...]:
