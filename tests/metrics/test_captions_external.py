@@ -60,10 +60,24 @@ def test_statistics_of_meteor_give_its_values():
     assert meteor_value(STATISTICS.sum(axis=0)) == pytest.approx(CORPUS, rel=1e-12)
 
 
-def test_a_perfect_caption_is_not_punished_for_its_one_chunk():
-    # 4 words, 2 of them function words, all matched in one chunk.
-    full_value = np.array([4, 4, 2, 2, 2, 2, 2, 2, *[0] * 12, 1, 4, 4], dtype=np.float64)
-    assert meteor_value(full_value) == 1.0
+@pytest.mark.usefixtures("toolkit")
+def test_a_perfect_caption_is_not_punished_for_its_one_chunk(monkeypatch, tmp_path):
+    # Answers of the program about "a dog" for "a dog", and "a man is riding horses" for "a man rides a horse"; of both
+    # together it sums one chunk, not two, which would give 0.2547571530785736.
+    answers = [
+        "2.0 2.0 1.0 1.0 1.0 1.0 1.0 1.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 1.0 2.0 2.0",
+        "5.0 5.0 2.0 2.0 1.0 1.0 1.0 1.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 1.0 2.0 2.0",
+        "1.0; echo 0.1736980589172093; echo 0.2908186826916696",
+        "0.2908186826916696; echo 0.2908186826916696",
+    ]
+    script = "\n".join(f'read line; echo "$line" >> {tmp_path}/asked; echo {answer}' for answer in answers)
+    fake_java(monkeypatch, tmp_path, script)
+    corpus, single, table = meteor(["a dog", "a man is riding horses"], [["a dog"], ["a man rides a horse"]])
+    assert (corpus, single.tolist()) == (0.2908186826916696, [1.0, 0.1736980589172093])
+    np.testing.assert_allclose(meteor_value(table), single, rtol=1e-12)
+    assert meteor_value(table.sum(axis=0)) == pytest.approx(corpus, rel=1e-12)
+    asked = (tmp_path / "asked").read_text().splitlines()[-1].split()
+    assert list(map(float, asked[2:])) == [7, 7, 3, 3, 2, 2, 2, 2, *[0] * 12, 1, 4, 4]
 
 
 @pytest.mark.parametrize(("program", "name"), [(meteor, "METEOR"), (spice, "SPICE")])
@@ -142,15 +156,80 @@ def test_java_that_fails_is_quoted(monkeypatch, toolkit, program, name):
 @pytest.mark.usefixtures("toolkit")
 def test_answers_of_meteor(monkeypatch, tmp_path):
     lines = [" ".join(str(number) for number in row) for row in STATISTICS]
+    sums = " ".join(str(number) for number in STATISTICS.sum(axis=0))
     answer = "\n".join(f'read line; echo "$line" >> {tmp_path}/asked; echo "{line}"' for line in lines)
     values = "\n".join(f"echo {value}" for value in [*VALUES, CORPUS])
-    fake_java(monkeypatch, tmp_path, f'{answer}\nread line; echo "$line" >> {tmp_path}/asked\n{values}')
+    keep = f'read line; echo "$line" >> {tmp_path}/asked'
+    fake_java(monkeypatch, tmp_path, f"{answer}\n{keep}\n{values}\n{keep}\necho {CORPUS}\necho {CORPUS}")
     corpus, single, table = meteor(["a |||man", *CANDIDATES[1:]], REFERENCES)
     assert (corpus, single.tolist()) == (CORPUS, VALUES)
     np.testing.assert_array_equal(table, STATISTICS)
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked[0] == "SCORE ||| a man rides a horse ||| the man is riding a brown horse ||| a man"
-    assert asked[3] == " ||| ".join(["EVAL", *lines])
+    assert asked[3:] == [" ||| ".join(["EVAL", *lines]), f"EVAL ||| {sums}"]
+
+
+@pytest.fixture
+def meteor_in_python(monkeypatch, tmp_path) -> Path:
+    """Stands for Java: METEOR's protocol, with words that are the same as its only matches. Returns what it was asked.
+
+    Captions are answered one by one; statistics line by line, and then with the value of their sum.
+    """
+    program = tmp_path / "meteor.py"
+    program.write_text(
+        "import sys\n"
+        f"sys.path[:0] = {[str(Path(external.__file__).parents[3])]!r}\n"
+        "import numpy as np\n"
+        "from verism.metrics.captions.external import meteor_value\n"
+        f"asked = open({str(tmp_path / 'asked')!r}, 'a')\n"
+        "print('START', file=asked)\n"
+        "for line in iter(sys.stdin.readline, ''):\n"
+        "    what, *parts = line.rstrip('\\n').split(' ||| ')\n"
+        "    print(what, len(parts), file=asked, flush=True)\n"
+        "    if what == 'SCORE':\n"
+        "        words, said = parts[0].split(), parts[-1].split()\n"
+        "        same = len(set(words) & set(said))\n"
+        "        counts = [len(said), len(words), 0, 0, same, same, *[0] * 14, same, same, same]\n"
+        "        print(*map(float, counts), flush=True)\n"
+        "    else:\n"
+        "        table = np.array([part.split() for part in parts], dtype=float)\n"
+        "        for value in meteor_value(np.vstack([table, table.sum(axis=0)])).tolist():\n"
+        "            print(value, flush=True)\n"
+    )
+    fake_java(monkeypatch, tmp_path, f'exec "{sys.executable}" "{program}" "$@"')
+    return tmp_path / "asked"
+
+
+@pytest.mark.usefixtures("toolkit")
+def test_meteor_of_several_blocks_is_that_of_one(monkeypatch, meteor_in_python):
+    rng = np.random.default_rng(5)
+    candidates, references = (
+        [" ".join(rng.choice([*"abcdefgh"], rng.integers(1, 9))) for _ in range(7)] for _ in range(2)
+    )
+    whole = meteor(candidates, [[text] for text in references])
+    asked = meteor_in_python.read_text().splitlines()
+    assert asked == ["START", *["SCORE 2"] * 7, "EVAL 7", "EVAL 1"]
+    meteor_in_python.write_text("")
+    monkeypatch.setattr(external, "METEOR_BLOCK", 3)
+    again = meteor(candidates, [[text] for text in references])
+    assert meteor_in_python.read_text().splitlines() == [
+        *["START", *["SCORE 2"] * 7], *["EVAL 3", "EVAL 3", "EVAL 1"], "EVAL 1"
+    ]  # fmt: skip
+    assert again[0] == whole[0]
+    assert 0.0 < again[0] < 1.0
+    for before, after in zip(whole[1:], again[1:], strict=True):
+        np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.usefixtures("toolkit")
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [("1.0 2.0", "it answered '1.0 2.0"), ("Error: no such mode", "float: 'Error:'"), ("", "an empty answer")],
+)
+def test_an_answer_that_is_no_statistics_is_quoted(monkeypatch, tmp_path, answer, told):
+    fake_java(monkeypatch, tmp_path, f'read line; echo oops >&2; echo "{answer}"; read line')
+    with pytest.raises(ToolFailed, match=f"{told}.*Java said: oops"):
+        meteor(CANDIDATES, REFERENCES)
 
 
 @pytest.mark.parametrize("program", [meteor, spice])

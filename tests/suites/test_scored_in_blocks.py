@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -83,17 +84,40 @@ class Captioner:
         return frame(need.table, rows)
 
 
-def statistics(candidates, references):
+class SumsOfWords:
     """In place of METEOR: sums of numbers of words."""
-    words = [len(text.split()) + len(several) for text, several in zip(candidates, references, strict=True)]
-    table = np.ones((len(words), 23)) * np.array(words, dtype=float)[:, None]
-    return float(np.sum(words)), np.array(words, dtype=float), table
+
+    begun = 0
+    captions: ClassVar[list[int]] = []
+
+    def __enter__(self):
+        SumsOfWords.begun += 1
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def statistics(self, candidates, references):
+        SumsOfWords.captions.append(len(candidates))
+        words = [len(text.split()) + len(several) for text, several in zip(candidates, references, strict=True)]
+        return np.ones((len(words), 23)) * np.array(words, dtype=float)[:, None]
+
+    def values(self, statistics):
+        return statistics[:, 0]
+
+
+def numbers_of_words(candidates, references):
+    """In place of SPICE."""
+    return np.array([len(text.split()) / (9 * len(several)) for text, several in zip(candidates, references)])
 
 
 @pytest.mark.parametrize("pool", [3, 90])  # the second is more than there are texts
 def test_alignment(pool, tmp_path, monkeypatch):
     monkeypatch.setattr("verism.suites.alignment.suite.check_tools", lambda _: None)
-    monkeypatch.setattr("verism.metrics.captions.scores.meteor", statistics)
+    monkeypatch.setattr(SumsOfWords, "begun", 0)
+    monkeypatch.setattr(SumsOfWords, "captions", [])
+    monkeypatch.setattr("verism.suites.alignment.caption_scores.Meteor", SumsOfWords)
+    monkeypatch.setattr("verism.metrics.captions.scores.spice", numbers_of_words)
     rng = np.random.default_rng(3)
     prompts, questions = [], ["item_id,text,proposition_id,dependency,category_broad,tuple,question_natural_language"]
     for place, number in enumerate((7, 30, 1, 12, 2, 9)):  # not in the order of the ids
@@ -109,8 +133,20 @@ def test_alignment(pool, tmp_path, monkeypatch):
         "alignment", model=noise, prompts=tmp_path / "prompts.jsonl", questions=tmp_path / "questions.csv", n_images=11,
         captioner=Captioner(), clip=ColourWords(), vqa=Guesser(), out=tmp_path / "run", rules={"pool": pool},
     )  # fmt: skip
-    every = assert_equal_in_blocks(run, monkeypatch, sizes=(25, 5, 1), group_by=["style"], caption_metrics=["meteor"])
-    for metric in (b"cider", b"meteor", b"clipscore_hessel", b"r_precision", b"question_score_alone", b"vqascore"):
+    rules = {"group_by": ["style"], "caption_metrics": ["meteor", "spice"]}
+    every = assert_equal_in_blocks(run, monkeypatch, sizes=(25, 5, 1), **rules)
+    assert SumsOfWords.begun == 4  # once for each scoring, groups and all
+    assert sum(SumsOfWords.captions) / 4 == max(SumsOfWords.captions) == SumsOfWords.captions[0]
+    assert len(SumsOfWords.captions) > 4 * 2  # by blocks, not all captions together
+    for metric in (
+        b"cider",
+        b"meteor",
+        b"spice",
+        b"clipscore_hessel",
+        b"r_precision",
+        b"question_score_alone",
+        b"vqascore",
+    ):
         assert metric in every
 
 

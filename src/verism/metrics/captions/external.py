@@ -16,14 +16,15 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MissingTool", "ToolFailed", "find_java", "find_toolkit", "meteor", "meteor_value", "spice"]
+__all__ = ["Meteor", "MissingTool", "ToolFailed", "find_java", "find_toolkit", "meteor", "meteor_value", "spice"]
 
 METEOR_STATISTICS = 23
+METEOR_BLOCK = 10_000  # captions whose statistics stand in one line
 SPICE_BLOCK = 20_000  # captions for one start of Java, which holds all it is given with the parsed references
 SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 SPICE_ARCHIVE = "http://nlp.stanford.edu/software/stanford-corenlp-full-2015-12-09.zip"
@@ -71,10 +72,113 @@ def find_toolkit(purpose: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+class Meteor:
+    """METEOR 1.5 for English, with the options of the COCO caption toolkit; a context in which its Java program runs.
+
+    Java gets one caption at a time and keeps none of them, so that what it needs does not grow with their number. It is
+    started when it is first asked, once, as it takes seconds to read its tables.
+
+    Source: Denkowski & Lavie 2014, WMT; meteor-1.5.jar, options ``-stdio -l en -norm``.
+    """
+
+    def __init__(self) -> None:
+        """Find the program.
+
+        Raises:
+            MissingTool: Java or the package is missing.
+        """
+        self._folder = find_toolkit("METEOR") / "meteor"
+        self._command = [find_java("METEOR"), "-Dfile.encoding=UTF-8", "-Xmx2G", "-jar", "meteor-1.5.jar"]
+        self._command += ["-", "-", "-stdio", "-l", "en", "-norm"]
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._complaints = tempfile.TemporaryFile()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._complaints.close()
+
+    def statistics(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        """What METEOR is made of, for each caption; counts, which may be summed.
+
+        Args:
+            candidates: tokenised captions, words separated by spaces.
+            references: for each caption, in the same order, its tokenised references.
+        Returns:
+            Shape (N, 23), see ``meteor_value``.
+        Raises:
+            ToolFailed: Java stopped without an answer.
+        """
+        table = np.zeros((len(candidates), METEOR_STATISTICS))
+        for row, candidate, several in zip(table, candidates, references, strict=True):
+            texts = [*map(_one_line, several), _one_line(candidate)]
+            row[:] = self._ask("SCORE", texts, n_answers=1, width=METEOR_STATISTICS)[0]
+        # The program sums no chunk of a caption that matches as a whole, as it takes nothing off for it.
+        complete = (table[:, 20] == 1) & np.all(table[:, 21:23] == table[:, 0:2], axis=1)
+        table[complete, 20] = 0.0
+        return table
+
+    def values(self, statistics: NDArray[np.float64]) -> NDArray[np.float64]:
+        """METEOR of captions, or of sets of them, as Java computes it.
+
+        Args:
+            statistics: of each caption, or their sums over a set, shape (N, 23).
+        Returns:
+            Shape (N,), in [0, 1].
+        Raises:
+            ToolFailed: Java stopped without an answer.
+        """
+        values = np.zeros(len(statistics))
+        for start in range(0, len(statistics), METEOR_BLOCK):
+            lines = [" ".join(map(str, row)) for row in statistics[start : start + METEOR_BLOCK].tolist()]
+            answers = self._ask("EVAL", lines, n_answers=len(lines) + 1, width=1)  # the last is of all lines together
+            values[start : start + len(lines)] = [number for (number,) in answers[:-1]]
+        return values
+
+    def _ask(self, what: str, parts: Sequence[str], *, n_answers: int, width: int) -> list[list[float]]:
+        try:
+            process = self._process = self._process or subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._complaints,
+                encoding="utf-8",
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(" ||| ".join([what, *parts]) + "\n")
+            process.stdin.flush()
+            answers = [process.stdout.readline() for _ in range(n_answers)]
+            numbers = [[float(number) for number in answer.split()] for answer in answers]
+            if wrong := [answer for answer, found in zip(answers, numbers, strict=True) if len(found) != width]:
+                raise ValueError(f"it answered {wrong[0]!r}" if wrong[0].strip() else "an empty answer")
+        except (OSError, ValueError) as err:
+            self._end()
+            self._complaints.seek(0)
+            message = self._complaints.read().decode(errors="replace").strip()[-2000:]
+            raise ToolFailed(f"METEOR stopped without an answer ({err}). Java said: {message or 'nothing'}") from err
+        return numbers
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError):  # what is still buffered cannot be delivered to a process that stopped
+            process.stdin.close()
+        process.stdout.close()
+        process.kill()
+        process.wait()
+
+
 def meteor(
     candidates: Sequence[str], references: Sequence[Sequence[str]]
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """METEOR 1.5 for English, with the options of the COCO caption toolkit.
+    """METEOR of a set of captions, see ``Meteor``.
 
     Args:
         candidates: tokenised captions, words separated by spaces.
@@ -84,36 +188,12 @@ def meteor(
         shape (N,); the statistics of each, shape (N, 23), for ``meteor_value``.
     Raises:
         MissingTool: Java or the package is missing. ToolFailed: Java stopped without an answer.
-    Source: Denkowski & Lavie 2014, WMT; meteor-1.5.jar, options ``-stdio -l en -norm``.
     """
-    folder = find_toolkit("METEOR") / "meteor"
-    command = [find_java("METEOR"), "-Dfile.encoding=UTF-8", "-Xmx2G", "-jar", "meteor-1.5.jar"]
-    command += ["-", "-", "-stdio", "-l", "en", "-norm"]
-    if not candidates:
-        return math.nan, np.zeros(0), np.zeros((0, METEOR_STATISTICS))
-    with (
-        tempfile.TemporaryFile() as complaints,
-        subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, encoding="utf-8"
-        ) as process,
-    ):
-        try:
-            statistics = [
-                _ask(process, " ||| ".join(["SCORE", *map(_one_line, several), _one_line(candidate)]))
-                for candidate, several in zip(candidates, references, strict=True)
-            ]
-            first = _ask(process, " ||| ".join(["EVAL", *statistics]))
-            values = [float(line) for line in [first, *(_answer(process) for _ in candidates)]]
-            table = np.array([line.split() for line in statistics], dtype=np.float64)
-            _close(process)
-        except (OSError, ValueError) as err:
-            _close(process)  # else leaving the block tries to deliver what is still buffered, and fails again
-            process.kill()
-            process.wait()
-            complaints.seek(0)
-            message = complaints.read().decode(errors="replace").strip()[-2000:]
-            raise ToolFailed(f"METEOR stopped without an answer ({err}). Java said: {message or 'nothing'}") from err
-    return values[-1], np.array(values[:-1]), table
+    with Meteor() as program:
+        table = program.statistics(candidates, references)
+        single = program.values(table)
+        corpus = float(program.values(table.sum(axis=0, keepdims=True))[0]) if len(table) else math.nan
+    return corpus, single, table
 
 
 def _one_line(caption: str) -> str:
@@ -121,33 +201,13 @@ def _one_line(caption: str) -> str:
     return caption.replace("|||", "").replace("  ", " ").replace("\n", " ")
 
 
-def _close(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    with contextlib.suppress(OSError):
-        process.stdin.close()
-
-
-def _ask(process: subprocess.Popen[str], line: str) -> str:
-    assert process.stdin is not None
-    process.stdin.write(line + "\n")
-    process.stdin.flush()
-    return _answer(process)
-
-
-def _answer(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline().strip()
-    if not line:
-        raise ValueError("an empty answer")
-    return line
-
-
 def meteor_value(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
     """METEOR of statistics, or of sums of them: what the Java program computes from them, for resampling.
 
     Args:
         statistics: shape (..., 23): words of candidate and reference; function words of both; for each of four kinds
-            of matches, content words of candidate and reference, function words of both; chunks; words matched in both.
+            of matches, content words of candidate and reference, function words of both; chunks, none where all words
+            of both are matched in one; words matched in both.
     Returns:
         Shape (...), in [0, 1].
     Source: Denkowski & Lavie 2014, Sec. 2; parameters of meteor-1.5.jar for English.
@@ -165,9 +225,7 @@ def meteor_value(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
     chunks, matched = statistics[..., 20], statistics[..., 21:23]
     average = matched.mean(axis=-1)
     fragmentation = np.divide(chunks, average, out=np.zeros_like(average), where=average > 0)
-    complete = (chunks == 1) & np.all(matched == words, axis=-1)
-    penalty = np.where(complete, 0.0, _GAMMA * fragmentation**_BETA)
-    value: NDArray[np.float64] = f_mean * (1 - penalty)
+    value: NDArray[np.float64] = f_mean * (1 - _GAMMA * fragmentation**_BETA)
     return value
 
 

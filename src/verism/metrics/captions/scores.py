@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from verism.metrics.captions.bleu import BleuCounts, Brevity, bleu, bleu_counts
 from verism.metrics.captions.cider import DocumentFrequencies, cider
-from verism.metrics.captions.external import meteor, meteor_value, spice
+from verism.metrics.captions.external import METEOR_STATISTICS, Meteor, meteor_value, spice
 from verism.metrics.captions.ngrams import MAX_ORDER, count_ngrams
 from verism.metrics.captions.rouge import rouge_l
 from verism.metrics.captions.tokens import TokenizerName, get_tokenizer
@@ -149,7 +150,9 @@ def caption_scores(
     texts = tokenized_captions(
         [candidates[key] or "" for key in ids], [references[key] for key in ids], tokenizer=tokenizer
     )
-    tallies = _tallies(caption_columns(texts, metrics, brevity=brevity), metrics, texts)
+    with Meteor() if "meteor" in metrics else contextlib.nullcontext() as program:
+        columns = caption_columns(texts, metrics, brevity=brevity, program=program)
+        tallies = _tallies(columns, metrics, program)
     return CaptionScores(
         values=_intervals(tallies, len(ids), n_resamples, seed, confidence),
         ids=ids,
@@ -175,8 +178,8 @@ class CaptionTexts(NamedTuple):
 
 
 def tokenized_captions(
-    candidates: Sequence[str],
-    references: Sequence[Sequence[str]],
+    candidates: Iterable[str],
+    references: Iterable[Sequence[str]],
     *,
     tokenizer: TokenizerName | Callable[[str], Sequence[str]] = "ptb",
 ) -> CaptionTexts:
@@ -195,26 +198,30 @@ def tokenized_captions(
 
 
 class CaptionColumns(NamedTuple):
-    """What BLEU, ROUGE-L and CIDEr of a set rest on: numbers of each of N images, which may come in parts.
+    """What the metrics of a set rest on: numbers of each of N images, which may come in parts.
 
     Attributes:
         bleu: n-grams matched and proposed, by order; words, and words it should have had; shape (N, 10), or (N, 0).
         rouge_l: ROUGE-L of each caption, shape (N,), or (0,).
         cider: CIDEr of each caption, shape (N,), or (0,).
+        meteor: METEOR's statistics, and METEOR, of each caption, shape (N, 24), or (N, 0).
+        spice: SPICE of each caption, shape (N,), or (0,).
     """
 
     bleu: Floats
     rouge_l: Floats
     cider: Floats
+    meteor: Floats
+    spice: Floats
 
     @classmethod
-    def joined(cls, parts: Sequence[CaptionColumns]) -> CaptionColumns:
+    def joined(cls, parts: Iterable[CaptionColumns]) -> CaptionColumns:
         """The numbers of all parts, of which there is one at least."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def of(self, rows: NDArray[np.bool_]) -> CaptionColumns:
         """Those of some of the images."""
-        return CaptionColumns(self.bleu[rows], self.rouge_l[rows], self.cider[rows])
+        return CaptionColumns(*(column[rows] if len(column) else column for column in self))
 
 
 def caption_columns(
@@ -223,18 +230,24 @@ def caption_columns(
     *,
     brevity: Brevity = "closest",
     frequencies: DocumentFrequencies | None = None,
+    program: Meteor | None = None,
 ) -> CaptionColumns:
-    """The numbers of some images that BLEU, ROUGE-L and CIDEr rest on.
+    """The numbers of some images that metrics rest on.
 
     Args:
         texts: as ``tokenized_captions`` gives them.
         metrics: which are asked for; columns of others are empty.
         brevity: see ``bleu_counts``.
         frequencies: of the whole set, for CIDEr; None: these images are all of it.
+        program: for METEOR.
+
+    Raises:
+        MissingTool, ToolFailed: see ``external``.
     """
     # The toolkit passes captions on as text. BLEU and CIDEr divide it at any white space, ROUGE-L at spaces only, which
     # differ for the few tokens that hold a no-break space.
-    bleu_table, rouge, ciders = np.zeros((len(texts.candidates), 0)), np.zeros(0), np.zeros(0)
+    bleu_table = meteor_table = np.zeros((len(texts.candidates), 0))
+    rouge = ciders = spices = np.zeros(0)
     if any(name.startswith(("bleu", "cider")) for name in metrics):
         ngrams = count_ngrams(
             [text.split() for text in texts.candidates],
@@ -248,7 +261,14 @@ def caption_columns(
     if "rouge_l" in metrics:
         by_spaces = [[text.split(" ") for text in several] for several in texts.references]
         rouge = rouge_l([text.split(" ") for text in texts.candidates], by_spaces)
-    return CaptionColumns(bleu_table, rouge, ciders)
+    if "meteor" in metrics:
+        if program is None:
+            raise ValueError("METEOR needs its program")
+        statistics = program.statistics(*texts)
+        meteor_table = np.column_stack([statistics, program.values(statistics)])
+    if "spice" in metrics:
+        spices = spice(*texts)
+    return CaptionColumns(bleu_table, rouge, ciders, meteor_table, spices)
 
 
 def document_frequencies(references: Sequence[Sequence[str]], n_images: Sequence[int]) -> DocumentFrequencies:
@@ -273,19 +293,19 @@ def values_of_captions(columns: CaptionColumns, metrics: Sequence[CaptionMetric]
 
 
 def corpus_scores(
-    columns: CaptionColumns, metrics: Sequence[CaptionMetric], texts: CaptionTexts | None = None
+    columns: CaptionColumns, metrics: Sequence[CaptionMetric], program: Meteor | None = None
 ) -> tuple[dict[str, Interval], dict[str, Floats]]:
     """Corpus values with their 95 % intervals, and the value of each caption, by metric; as of ``caption_scores``.
 
     Args:
         columns: of all images, as ``caption_columns`` gives them.
         metrics: which to compute.
-        texts: captions and references of all images, for METEOR and SPICE.
+        program: for METEOR.
 
     Raises:
-        MissingTool, ToolFailed: see ``external``.
+        ToolFailed: see ``external``.
     """
-    tallies = _tallies(columns, metrics, texts)
+    tallies = _tallies(columns, metrics, program)
     values = _intervals(tallies, len(columns.bleu), N_RESAMPLES, 0, 0.95)
     return values, {name: tally.single for name, tally in tallies.items()}
 
@@ -354,27 +374,29 @@ def _bleu_tally(table: Floats, order: int) -> _Tally:
     )
 
 
-def _tallies(
-    columns: CaptionColumns, metrics: Sequence[CaptionMetric], texts: CaptionTexts | None
-) -> dict[str, _Tally]:
+def _tallies(columns: CaptionColumns, metrics: Sequence[CaptionMetric], program: Meteor | None) -> dict[str, _Tally]:
     def tally(name: CaptionMetric) -> _Tally:
         if name == "rouge_l":
             return _mean_tally(columns.rouge_l)
         if name == "cider":
             return _mean_tally(columns.cider)
-        if name in ("meteor", "spice"):
-            if texts is None:
-                raise ValueError(f"{name} needs the texts of captions and references")
-            return _meteor_tally(texts) if name == "meteor" else _mean_tally(spice(*texts))
+        if name == "spice":
+            return _mean_tally(columns.spice)
+        if name == "meteor":
+            if program is None:
+                raise ValueError("METEOR needs its program")
+            return _meteor_tally(columns.meteor, program)
         return _bleu_tally(columns.bleu, int(name.removeprefix("bleu_")))
 
     return {name: tally(name) for name in metrics}
 
 
-def _meteor_tally(texts: CaptionTexts) -> _Tally:
-    corpus, single, table = meteor(*texts)
-    ours = float(meteor_value(table.sum(axis=0, keepdims=True))[0])
-    return _Tally(columns=table, value=meteor_value, single=single, corpus=corpus, faithful=abs(ours - corpus) < 1e-6)
+def _meteor_tally(table: Floats, program: Meteor) -> _Tally:
+    statistics, single = table[:, :METEOR_STATISTICS], table[:, METEOR_STATISTICS]
+    sums = statistics.sum(axis=0, keepdims=True)
+    corpus = float(program.values(sums)[0]) if len(table) else math.nan
+    faithful = abs(float(meteor_value(sums)[0]) - corpus) < 1e-6
+    return _Tally(columns=statistics, value=meteor_value, single=single, corpus=corpus, faithful=faithful)
 
 
 def _intervals(

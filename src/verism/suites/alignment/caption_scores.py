@@ -6,8 +6,9 @@ caption toolkit, so ``released`` and ``revised`` agree; the papers print the val
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,9 +28,8 @@ from verism.metrics.captions import (
     tokenized_captions,
     values_of_captions,
 )
-from verism.metrics.captions.external import find_java, find_toolkit
+from verism.metrics.captions.external import Meteor, find_java, find_toolkit
 from verism.records import Prompt, Score
-from verism.statistics.intervals import Interval
 from verism.suites.alignment.image_groups import Groups, Listed, mean_score, score, verdict
 from verism.suites.verdict_table import NOT_OBSERVED, ShownImage
 
@@ -73,13 +73,13 @@ class CaptionTally(NamedTuple):
         judged: images whose prompts have references, shape (N,).
         usable: those of them that have a caption, shape (N,).
         columns: numbers of the usable images.
-        captions: of the usable images; only for METEOR and SPICE.
+        captions: of the usable images, a column of texts; only for METEOR and SPICE.
     """
 
     judged: NDArray[np.bool_]
     usable: NDArray[np.bool_]
     columns: CaptionColumns
-    captions: Sequence[str]
+    captions: pl.Series
 
 
 def _captions(images: Sequence[ShownImage], captions: pl.DataFrame) -> tuple[list[str | None], list[bool]]:
@@ -119,6 +119,8 @@ def caption_tally(
         frequencies: of all images, as ``frequencies_of`` gives them.
         more: names of caption metrics beyond the usual ones.
     """
+    import polars as pl
+
     said, judged = _captions(images, captions)
     chosen = [(text, image) for text, image in zip(said, images, strict=True) if text is not None]
     texts = tokenized_captions([text for text, _ in chosen], [image.prompt.spec["references"] for _, image in chosen])
@@ -126,7 +128,7 @@ def caption_tally(
         judged=np.array(judged, dtype=bool),
         usable=np.array([text is not None for text in said], dtype=bool),
         columns=caption_columns(texts, frequencies=frequencies),
-        captions=[text for text, _ in chosen] if more else [],
+        captions=pl.Series([text for text, _ in chosen] if more else [], dtype=pl.String),
     )
 
 
@@ -179,48 +181,59 @@ def caption_metric_scores(
         groups: of the images.
         more: names of caption metrics beyond the usual ones.
     """
-    wanted: tuple[CaptionMetric, ...] = (*DEFAULT_METRICS, *(name for name in METRICS if name in more))
+    java: tuple[CaptionMetric, ...] = tuple(name for name in METRICS if name in more)
     judged, usable = (np.concatenate([tally[n] for tally in tallies]) for n in (0, 1))
-    columns = CaptionColumns.joined([tally.columns for tally in tallies])
-    captions = [text for tally in tallies for text in tally.captions]
     if not judged.any():
         return []
-    clusters = listed.clusters()
-
-    def corpus(rows: NDArray[np.bool_], metrics: Sequence[CaptionMetric]) -> tuple[dict[str, Interval], dict[str, Any]]:
-        """Values of some of the usable images, and of each of them."""
-        texts = None
-        if set(metrics) & set(METRICS):
-            of_image = listed.number[usable][rows]
-            texts = tokenized_captions(
-                [text for text, chosen in zip(captions, rows, strict=True) if chosen],
-                [listed.prompts[number].spec["references"] for number in of_image],
-            )
-        try:
-            return corpus_scores(columns.of(rows), metrics, texts)
-        except MissingTool as err:
-            raise MissingExtra(str(err)) from err
-        except ToolFailed as err:
-            raise VerismError(str(err)) from err
-
-    whole, single = corpus(np.ones(len(columns.bleu), dtype=bool), wanted)
+    wanted, clusters = (*DEFAULT_METRICS, *java), listed.clusters()
     scores: list[Score] = []
-    for group, chosen in groups:
-        members = chosen[judged[chosen]]
-        n_used = int(np.count_nonzero(usable[members]))
-        counts: Mapping[str, Any] = {"n_used": n_used, "n_unusable": len(members) - n_used}
-        values = whole
-        if group:
-            of_group = np.zeros(len(usable), dtype=bool)
-            of_group[members] = True
-            values, _ = corpus(of_group[usable], [name for name in wanted if name not in MEANS])
-        for name in wanted:
-            more_told: Mapping[str, Any] = {"group": group, "unit": "CIDEr" if name == "cider" else "share"}
-            for protocol in ("revised", "released"):
-                if name in values:
-                    scores.append(score(suite, name, protocol, values[name], **counts, **more_told))
-                else:
-                    numbers = np.full(len(usable), np.nan)
-                    numbers[usable] = single[name]
-                    scores.append(mean_score(suite, name, protocol, numbers[members], clusters[members], **more_told))
+    with _program(java) as program:
+        columns = CaptionColumns.joined(_all_columns(listed, tallies, java, program))
+        whole, single = corpus_scores(columns, wanted, program)
+        for group, chosen in groups:
+            members = chosen[judged[chosen]]
+            n_used = int(np.count_nonzero(usable[members]))
+            counts: Mapping[str, Any] = {"n_used": n_used, "n_unusable": len(members) - n_used}
+            values = whole
+            if group:
+                of_group = np.zeros(len(usable), dtype=bool)
+                of_group[members] = True
+                no_means = [name for name in wanted if name not in MEANS]
+                values, _ = corpus_scores(columns.of(of_group[usable]), no_means, program)
+            for name in wanted:
+                told: Mapping[str, Any] = {"group": group, "unit": "CIDEr" if name == "cider" else "share"}
+                for protocol in ("revised", "released"):
+                    if name in values:
+                        scores.append(score(suite, name, protocol, values[name], **counts, **told))
+                    else:
+                        numbers = np.full(len(usable), np.nan)
+                        numbers[usable] = single[name]
+                        scores.append(mean_score(suite, name, protocol, numbers[members], clusters[members], **told))
     return scores
+
+
+@contextlib.contextmanager
+def _program(java: Sequence[CaptionMetric]) -> Iterator[Meteor | None]:
+    """METEOR's program if it is asked for; what Java lacks is said in our own errors."""
+    try:
+        with Meteor() if "meteor" in java else contextlib.nullcontext() as program:
+            yield program
+    except MissingTool as err:
+        raise MissingExtra(str(err)) from err
+    except ToolFailed as err:
+        raise VerismError(str(err)) from err
+
+
+def _all_columns(
+    listed: Listed, tallies: Sequence[CaptionTally], java: Sequence[CaptionMetric], program: Meteor | None
+) -> Iterator[CaptionColumns]:
+    """The numbers of each part; those of METEOR and SPICE are made now, of one part at a time."""
+    first = 0
+    for tally in tallies:
+        columns, number = tally.columns, listed.number[first : first + len(tally.usable)][tally.usable]
+        first += len(tally.usable)
+        if java:
+            references = [listed.prompts[place].spec["references"] for place in number]
+            more = caption_columns(tokenized_captions(tally.captions, references), java, program=program)
+            columns = columns._replace(meteor=more.meteor, spice=more.spice)
+        yield columns
