@@ -68,6 +68,16 @@ def test_a_useless_judge_is_not_listened_to_and_a_perfect_one_is():
     assert perfect.high > perfect.low  # no disagreement seen is not no disagreement
 
 
+@pytest.mark.parametrize("answer", [0.1, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("n", [10, 37, 100])
+def test_a_judge_that_always_says_the_same_is_not_trusted(answer, n):
+    rng = np.random.default_rng(0)  # weights whose sum is 1 but for rounding
+    seen = np.where(np.arange(n) < n // 2, rng.integers(0, 2, n).astype(float), NAN)
+    result = ppi_mean([answer] * n, seen, weights=rng.random(n))
+    assert result.lam == 0
+    assert result.value == result.labels_only.value
+
+
 def test_order_and_names_of_clusters_do_not_matter():
     rng = np.random.default_rng(3)
     judged, clusters = rng.random(90), np.repeat(np.arange(30), 3)

@@ -46,6 +46,7 @@ BootstrapMethod = Literal["bca", "percentile"]
 FEW_CLUSTERS = 30  # of fewer, resampled means are too close together
 MAX_UNDEFINED = 0.01  # share of resamples that may lack a value; beyond, the rest no longer speaks for the whole
 CHUNK_CELLS = 4_000_000  # resampling weights held at once: 32 MB
+TIE = 1e-9  # share of the range of all resamples within which one equals the estimate: they differ by rounding alone
 
 
 class Interval(NamedTuple):
@@ -458,7 +459,8 @@ def _bootstrap_interval(
     probabilities = [(1 - confidence) / 2, (1 + confidence) / 2]
     if method == "bca":
         normal = NormalDist()
-        below = float(np.mean(defined < value) + np.mean(defined == value) / 2)
+        tied = np.abs(defined - value) <= TIE * np.ptp(defined)
+        below = float(np.mean((defined < value) & ~tied) + np.mean(tied) / 2)
         resolution = 0.5 / len(defined)  # none, or all, of the resamples below is not a certainty
         bias = normal.inv_cdf(min(max(below, resolution), 1 - resolution))
         left_out = left_out[np.isfinite(left_out)]

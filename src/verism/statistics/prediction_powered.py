@@ -193,7 +193,7 @@ class _Found(NamedTuple):
 def _interval_of(p: _Prepared, code: np.ndarray, n_clusters: int, confidence: float, *, tune: bool) -> _Found:
     total: Floats = np.bincount(code, p.label_term, minlength=n_clusters).astype(np.float64)
     judge_terms: Floats = np.bincount(code, p.judge_term, minlength=n_clusters).astype(np.float64)
-    spread = float(judge_terms @ judge_terms)
+    spread = 0.0 if p.constant else float(judge_terms @ judge_terms)
     lam = 1.0
     if tune:
         lam = min(1.0, max(0.0, -float(total @ judge_terms) / spread)) if spread > 0 else 0.0
@@ -331,6 +331,7 @@ class _Prepared(NamedTuple):
     label_term: Floats  # influence of each image on the mean of the labels
     judge_term: Floats  # influence of each image on lam's factor: judged mean of all less that of the labelled
     label_weight: float  # of a typical label
+    constant: bool  # whether the judge says the same of all images: its terms are then nothing but rounding
     answers: Floats  # 0 where there is no label
     ends: tuple[float, float] | None  # of the range, for values of two kinds
     span: float
@@ -368,6 +369,7 @@ def _prepare(part: LabelledMean) -> _Prepared:
         label_term=label_weights * (answers - (label_mean if labelled.any() else 0.0)),
         judge_term=weights * (judged - judged_mean) - label_weights * (judged - on_labelled),
         label_weight=float(label_weights @ label_weights),
+        constant=len(np.unique(judged)) < 2,
         answers=answers,
         ends=ends,
         span=_span(values) if ends is None else ends[1] - ends[0],
