@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -692,12 +692,13 @@ def test_files_whose_first_layer_sees_pixels_in_channels_are_read(trained: tuple
 
 
 def test_a_file_is_written_anew_from_its_own_weights(
-    trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path
+    trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     out, _, _ = trained
     old, new = out / "detector.onnx", tmp_path / "new.onnx"
     tool = Path(__file__).parents[2] / "tools" / "rewrite_detector.py"
-    subprocess.run([sys.executable, tool, old, new, "--width", str(TINY["width"])], check=True)
+    monkeypatch.setattr(sys, "argv", [str(tool), str(old), str(new), "--width", str(TINY["width"])])
+    runpy.run_path(str(tool), run_name="__main__")
     (before, about), (after, again) = read_onnx(old.read_bytes()), read_onnx(new.read_bytes())
     assert about == again
     names = [name for name in before if name.startswith("network.")]
@@ -930,12 +931,16 @@ def scaled(content: bytes, factor: float) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def written_once(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    """The network of the checkpoint in ``out`` has been written; another export of it would be the same file."""
+    monkeypatch.setattr(training, "write_onnx", lambda path, *_, **__: shutil.copy(out / "detector.onnx", path))
+
+
 def test_weights_that_are_kept_are_averaged_with_those_that_were_learnt(
     trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     out, _, _ = trained
-    # The network of this checkpoint has been written once; another export would be the same file.
-    monkeypatch.setattr(training, "write_onnx", lambda path, *_, **__: shutil.copy(out / "detector.onnx", path))
+    written_once(monkeypatch, out)
     learnt, _ = read_onnx((out / "detector.onnx").read_bytes())
     other = scaled((out / "detector.onnx").read_bytes(), 3.0)
     path = training.export_onnx(out / training.CHECKPOINT, tmp_path / "both.onnx", kept=(other, 0.25))
@@ -951,8 +956,11 @@ def test_weights_that_are_kept_are_averaged_with_those_that_were_learnt(
         training.export_onnx(out / training.CHECKPOINT, tmp_path / "wrong.onnx", kept=(built_in, 0.5))
 
 
-def test_a_second_look_becomes_part_of_the_file(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):
+def test_a_second_look_becomes_part_of_the_file(
+    trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     out, scenes, detector = trained
+    written_once(monkeypatch, out)
     settings = {**TINY, "start": str(out / "detector.onnx"), "augment": AugmentConfig(paste=0)}
     config = SecondLookConfig(**settings, steps=3)
     lines: list[Any] = []
