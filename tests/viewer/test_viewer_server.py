@@ -55,10 +55,13 @@ def get(folder: Path, path: str, status: int = 200, **params):
 
 def everything(folder: Path, run: str = "a/strong", **params) -> list[str]:
     """All ids of a query, page by page."""
+    app = client(folder)
     found: list[str] = []
     with_size = {"size": 7, **params}
     while True:
-        page = get(folder, "/api/images", run=run, offset=len(found), **with_size)
+        reply = app.get("/api/images", params={"run": run, "offset": len(found), **with_size})
+        assert reply.status_code == 200, reply.text
+        page = reply.json()
         found += [image["image_id"] for image in page["images"]]
         if len(found) >= page["total"]:
             assert len(found) == page["total"]
