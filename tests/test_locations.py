@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -248,6 +249,17 @@ def test_an_account_that_may_not_ask_is_refused_without_its_secrets(store):
     with pytest.raises(PermissionError, match="not permitted") as caught:
         location(f"{store.root}/x").read_bytes()
     assert not any(secret in str(explain(caught.value)) for secret in store.secrets)
+
+
+@pytest.mark.parametrize("store", ["s3", "az"], indirect=True)
+def test_a_bucket_that_is_not_there_is_named(store):
+    run, name = f"{store.root}-none/runs/a", re.escape(store.root.split("://")[1] + "-none")
+    model = ("paintskills", "--model", "scripted", "--detector", "truth", "--limit", "3")
+    for words in (("score", run), ("run", *model, "--out", run)):
+        with pytest.raises(UsageError, match=rf"there is no bucket or container '{name}'; create it or correct"):
+            command(*words)
+    with pytest.raises(UsageError, match=r"runs/a is not a run directory: there is nothing of this name"):
+        command("score", f"{store.root}/runs/a")
 
 
 def test_errors_name_the_object_and_say_what_to_do_without_secrets(monkeypatch):

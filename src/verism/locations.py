@@ -39,6 +39,7 @@ PAGE = 1000  # objects per request of a listing
 DELETED_AT_ONCE = 1000
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _SECRETS = re.compile(r"(?i)(key|secret|token|password|signature|credential)")
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound")
 _stores: dict[tuple[int, str], Any] = {}
 _lock = threading.Lock()
 
@@ -539,6 +540,11 @@ def _errors(path: RemotePath) -> Iterator[None]:
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as err:
         raise PermissionError(errno.EACCES, f"not permitted: {_plain(err)}", str(path)) from None
     except exceptions.BaseError as err:
+        if _NO_BUCKET.search(str(err)):
+            named = "/".join(path.parts[1 : 1 + SCHEMES[path.parts[0][:-1]]])
+            raise UsageError(
+                f"{path}: there is no bucket or container {named!r}; create it or correct the name"
+            ) from None
         raise OSError(errno.EIO, _plain(err), str(path)) from None
 
 

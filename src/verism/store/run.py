@@ -233,7 +233,8 @@ class Run:
         path = location(path)
         file = path / MANIFEST
         if not file.is_file():
-            raise UsageError(f"{path} is not a run directory: it has no {MANIFEST}. Make one with: verism run")
+            missing = f"it has no {MANIFEST}" if path.is_dir() else "there is nothing of this name"
+            raise UsageError(f"{path} is not a run directory: {missing}. Make one with: verism run")
         try:
             run = cls(path, Manifest.of_record(json.loads(file.read_bytes().decode())))
         except UsageError as err:
