@@ -406,7 +406,7 @@ def _who(n: int, source: Source) -> str:
 
 
 def _agreement(task: RatingTask, classes: Mapping[tuple[str, str], str], known: Mapping[str, str]) -> str:
-    """Answers, alpha of their classes and ties, in words.
+    """Answers, ties, and alpha of the classes that answers mean, in words; ``agreement`` has that of answers as given.
 
     Args:
         task: what was asked.
@@ -418,7 +418,7 @@ def _agreement(task: RatingTask, classes: Mapping[tuple[str, str], str], known: 
     values = {name: float(label) if numeric else label for name, label in classes.items()}
     table = np.array([[values.get((r, i)) for i in items] for r in raters], dtype=object)
     alpha = krippendorff_alpha(table, level=task.level if numeric else "nominal", n_resamples=0).value
-    agree = "no two to be compared" if math.isnan(alpha) else f"Krippendorff's alpha {alpha:.2f}"
+    agree = "no two to be compared" if math.isnan(alpha) else f"Krippendorff's alpha of classes {alpha:.2f}"
     ties = sum(item not in known for item in items)
     words = f"{task.name}: {len(classes):,} answers about {len(items):,} images, {agree}"
     return words + (f", {ties} {'tie' if ties == 1 else 'ties'} left out" if ties else "")
