@@ -1901,9 +1901,9 @@ def compare(
 ) -> list[Difference]:
     """Comparison of two runs of one suite: B minus A, under the protocol to compare models with.
 
-    Rows are paired by image wherever the suite decides image by image, and made from the intervals of both scores
-    otherwise (``pipeline.comparison``). Runs whose numbers do not mean the same (another judge, rule, set of real
-    images, number of images where it matters ...) are refused with the reasons.
+    Rows are paired by image wherever the suite decides image by image and the runs have prompts in common, and made
+    from the intervals of both scores otherwise (``pipeline.comparison``). Runs whose numbers do not mean the same
+    (another judge, rule, set of real images, number of images where it matters ...) are refused with the reasons.
 
     Args:
         a: the baseline: a run or its directory.

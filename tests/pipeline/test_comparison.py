@@ -309,13 +309,86 @@ def test_lopsided_intervals_count_by_the_end_towards_no_difference(tmp_path):
     assert row.p_value == pytest.approx(0.05)
 
 
-def test_objects_are_compared_when_asked_for_and_scores_without_interval_never(tmp_path):
-    nan = float("nan")
-    both = [measured(0.5, 0.4, 0.6, object="car", region="Africa"), measured(0.88, nan, nan, "expected_coverage")]
-    a, b = scored(tmp_path / "a", *both), scored(tmp_path / "b", *both)
-    with pytest.raises(UsageError, match="no score with an interval in common"):
+def test_objects_are_compared_when_asked_for(tmp_path):
+    of_car = measured(0.5, 0.4, 0.6, object="car", region="Africa")
+    a, b = scored(tmp_path / "a", of_car), scored(tmp_path / "b", of_car)
+    with pytest.raises(UsageError, match="no score in common"):
         compare_scores(a, b, detail=("object",))
     assert [row.group["object"] for row in compare_scores(a, b, by="object", detail=("object",))] == ["car"]
+
+
+def of_images(path, names: list[str], *scores: Score, text: str = "") -> Run:
+    """A run of images without prompts, or with one text, all inside the real ones."""
+    run = Run.start(path, RunSettings(suite="quality"))
+    run.write_prompts([Prompt(prompt_id=n, suite="quality", text=text and f"{text} {i}") for i, n in enumerate(names)])
+    rows = [
+        {"image_id": f"{n}#0", "prompt_id": n, "protocol": "revised", "rule": "inside", "value": 1.0, "reason": ""}
+        for n in names
+    ]
+    run.write_verdicts(frame("verdicts", rows))
+    run.write_scores([replace(score, suite="quality") for score in scores])
+    return run
+
+
+QUALITY = (measured(20, 18, 22, "fid"), replace(measured(0.9, 0.8, 0.95, "precision"), unit="share"))
+
+
+@pytest.mark.parametrize(("without", "runs"), [("a", "A"), ("b", "B"), ("ab", "A and B")])
+def test_a_score_without_interval_is_a_row_that_says_so(tmp_path, without, runs):
+    nan = math.nan
+    a, b = (
+        of_images(
+            tmp_path / name, ["0"], measured(value, *((nan, nan) if name in without else (value - 1, value + 1)), "fid")
+        )
+        for name, value in (("a", 20.0), ("b", 22.0))
+    )
+    for rows in (compare_scores(a, b), [row for row in api.compare(a, b) if row.metric == "fid"]):
+        (row,) = rows
+        assert row.difference == 2
+        assert math.isnan(row.ci_low)
+        assert math.isnan(row.p_value)
+        assert row.undefined == f"no interval in {runs}"
+        assert f": no interval in {runs}" in table_of(rows)
+
+
+def test_scores_that_one_run_alone_has_are_rows_that_stand_in_no_ones_way(tmp_path):
+    fid, density = measured(20, 18, 22, "fid"), measured(1.1, 1.0, 1.2, "density")
+    a, b = of_images(tmp_path / "a", ["0"], fid, density), of_images(tmp_path / "b", ["0"], fid)
+    for pair, only in (((a, b), "A"), ((b, a), "B")):
+        both, row = (row for row in api.compare(*pair) if row.metric != "precision")
+        assert (both.metric, both.undefined) == ("fid", "")
+        assert (row.metric, row.undefined) == ("density", f"only run {only} has such a score")
+        assert math.isnan(row.difference)
+        assert row.reasons == ()  # no number is held against another
+
+
+def test_metrics_of_sets_need_no_image_of_one_name(tmp_path):
+    a = of_images(tmp_path / "a", ["00000", "00001"], *QUALITY)
+    b = of_images(tmp_path / "b", ["sample_0", "sample_1"], replace(QUALITY[0], value=21.0), QUALITY[1])
+    fid, precision = rows = api.compare(a, b)
+    assert (fid.difference, fid.method, fid.not_paired) == (1.0, "independent", "")
+    assert (precision.metric, precision.method, precision.n_a) == ("precision", "independent", 50)
+    assert precision.not_paired.startswith("the runs have no prompt in common; images without prompts are paired by")
+    assert "Not paired image by image" in table_of(rows)
+    assert f": {precision.not_paired}\n" in table_of(rows)
+    gate = api.gate(a, b, max_drop={"": 5, "fid": 10}, metrics=["fid", "precision"])
+    assert [(row.metric, row.method) for row in gate.rows] == [("fid", "intervals"), ("precision", "intervals")]
+
+
+def test_prompts_are_the_same_by_their_words_and_other_ones_are_refused(tmp_path):
+    a = of_images(tmp_path / "a", ["a0", "a1"], *QUALITY, text="a dog")
+    b = of_images(tmp_path / "b", ["b0", "b1"], *QUALITY, text="a dog")
+    assert {row.method for row in api.compare(a, b)} == {"independent"}
+    other = of_images(tmp_path / "c", ["c0", "c1"], *QUALITY, text="a cat")
+    with pytest.raises(UsageError, match="other prompts: 2 in A, 2 in B, 0 the same"):
+        api.compare(a, other)
+    assert all(row.reasons for row in api.compare(a, other, anyway=True))
+
+
+def test_images_without_a_partner_are_counted_beside_other_measures(tmp_path):
+    a = of_images(tmp_path / "a", ["0", "1", "2"], *QUALITY)
+    b = of_images(tmp_path / "b", ["1", "2", "3", "4"], *QUALITY)
+    assert "  2 pairs, 3 unpaired  " in table_of(api.compare(a, b))
 
 
 def test_runs_of_other_suites_are_not_compared(tmp_path):

@@ -172,6 +172,22 @@ def test_metrics_without_images_are_tested_by_their_intervals_and_say_so(tmp_pat
         api.gate(base, new, max_drop=2)
 
 
+def test_a_group_without_an_interval_is_not_tested_and_said(tmp_path):
+    whole = score("fid", 20.0, 18.0, 22.0)
+    one = replace(whole, group={"region": "Asia"}, ci_low=math.nan, ci_high=math.nan)
+    base, new = (
+        make(tmp_path / name, {"x": [1]}, suite="quality", rule="none", scores=[whole, one]) for name in ("a", "b")
+    )
+    gate = api.gate(base, new, metrics=["fid"], max_drop=5)
+    assert [row.group for row in gate.rows] == [{}, {"region": "Asia"}]
+    make(tmp_path / "c", {"x": [1]}, suite="quality", rule="none", scores=[replace(whole, value=21.0), one])
+    untested = api.gate(base, tmp_path / "c", metrics=["fid"], max_drop=5).rows[1]
+    assert untested.verdict == "untested"
+    make(tmp_path / "d", {"x": [1]}, suite="quality", rule="none", scores=[one])
+    with pytest.raises(UsageError, match="fid is not in both runs"):
+        api.gate(base, tmp_path / "d", metrics=["fid"], max_drop=5)
+
+
 def test_headline_metrics_that_cannot_be_tested_are_listed(tmp_path):
     runs = [
         make(tmp_path / name, {"x": [1.0] * 8}, suite="quality", rule="inside", scores=[score("fid", 20.0, 18.0, 22.0)])

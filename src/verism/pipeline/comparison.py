@@ -34,10 +34,12 @@ __all__ = [
     "main_protocol",
     "pair_images",
     "same_outcome",
+    "share_prompts",
     "shared_scores",
 ]
 
 MEAN_OVER = ", mean over "  # between the metric and the facet of a mean that the suite does not report
+ONLY_A, ONLY_B = "only run A has such a score", "only run B has such a score"
 ROWS = 2**17  # verdicts of a run that are in memory at once
 ORDER: Mapping[str, int] = {name: n for n, name in enumerate(PROTOCOLS)}
 
@@ -75,6 +77,8 @@ class Difference:
         n_a: number of images, or answers, that the value of run A is made from.
         n_b: the same of run B; of paired rows both are the pairs.
         undefined: why there is no difference, or no interval of it; empty where there are both.
+        not_paired: why the row of a metric that is compared image by image is made from two intervals; empty for all
+            others.
     """
 
     metric: str
@@ -100,6 +104,7 @@ class Difference:
     n_a: int = 0
     n_b: int = 0
     undefined: str = ""
+    not_paired: str = ""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON; undefined numbers are null."""
@@ -116,6 +121,7 @@ def compare_scores(
     detail: Sequence[str] = (),
     protocol: str | None = None,
     optional: bool = False,
+    either: Collection[str] = (),
 ) -> list[Difference]:
     """Differences of metrics of two runs whose images cannot be paired: coverage, FID ...
 
@@ -135,19 +141,16 @@ def compare_scores(
         detail: facets with too many values to be compared unasked.
         protocol: only this one; None for all.
         optional: whether having nothing in common is no error.
+        either: metrics of which a score that only one run has is a row as well, without a difference.
 
     Raises:
         UsageError: the runs have no score in common.
     """
-    pairs = shared_scores(a, b, metrics, by=by, detail=detail, protocol=protocol)
-    if not pairs and optional:
-        return []
-    if not pairs:
-        raise UsageError(
-            f"{a.path} and {b.path} have no score with an interval in common{'' if by is None else f' by {by}'}"
-        )
+    pairs = shared_scores(a, b, metrics, by=by, detail=detail, protocol=protocol, either=either)
+    if not optional and not any(None not in pair for pair in pairs):
+        raise UsageError(f"{a.path} and {b.path} have no score in common{'' if by is None else f' by {by}'}")
     same = same_outcome(a, b)
-    results = [_independent(*pair) for pair in pairs]
+    results = [_independent(x, y) if x and y else _of_one_run(x, y) for x, y in pairs]
     families: dict[tuple[str, str, str], list[int]] = {}
     for index, row in enumerate(results):
         if row.group and not math.isnan(row.p_value):
@@ -167,8 +170,9 @@ def shared_scores(
     by: str | None = None,
     detail: Sequence[str] = (),
     protocol: str | None = None,
-) -> list[tuple[Score, Score]]:
-    """Scores that both runs have, with an interval, in the order of their protocols.
+    either: Collection[str] = (),
+) -> list[tuple[Score | None, Score | None]]:
+    """Scores that both runs have, in the order of their protocols.
 
     Args:
         a: the baseline.
@@ -177,6 +181,7 @@ def shared_scores(
         by: only scores of groups made of this facet; None: those of all groups but the ones of ``detail``.
         detail: facets with too many values to be compared unasked.
         protocol: only this one; None for all.
+        either: metrics of which scores that only one run has are given, too, with None for the other.
     """
     columns = []
     for run in (a, b):
@@ -188,9 +193,9 @@ def shared_scores(
         kept = [s for s in scores if (by in s.group if by is not None else not set(detail) & set(s.group))]
         # What was adjusted for the judge's error is only held against what was adjusted in the same way.
         columns.append({(s.protocol, s.metric, tuple(s.group.items()), s.adjusted): s for s in kept})
-    shared = [key for key in columns[0] if key in columns[1] and not math.isnan(columns[0][key].ci_low)]
-    shared.sort(key=lambda key: ORDER.get(key[0], len(ORDER)))
-    return [(columns[0][key], columns[1][key]) for key in shared]
+    keys = [key for key in columns[0] | columns[1] if all(key in column for column in columns) or key[1] in either]
+    keys.sort(key=lambda key: ORDER.get(key[0], len(ORDER)))
+    return [(columns[0].get(key), columns[1].get(key)) for key in keys]
 
 
 def _why_no_difference(a: Score, b: Score) -> str:
@@ -238,6 +243,14 @@ def _independent(a: Score, b: Score) -> Difference:
     )
 
 
+def _of_one_run(a: Score | None, b: Score | None) -> Difference:
+    """The row of a score that the other run does not have."""
+    score = a or b
+    assert score is not None
+    nothing = replace(score, value=math.nan, ci_low=math.nan, ci_high=math.nan, n_used=0)
+    return replace(_independent(a or nothing, b or nothing), undefined=ONLY_A if a else ONLY_B)
+
+
 def compare_runs(
     a: Run,
     b: Run,
@@ -267,25 +280,38 @@ def compare_runs(
         names: how the reasons call the two runs.
 
     Raises:
-        UsageError: nothing in common, prompts of one id that differ in text, a facet that no prompt has, or rows that
-            are not comparable, without ``anyway``.
+        UsageError: no score and no prompt in common, prompts of one id that differ in text, a facet that no prompt has,
+            or rows that are not comparable, without ``anyway``.
     """
     if all_protocols:
         protocol = None
     elif protocol is None:
         protocol = main_protocol(a, b, presentation)
     paired: list[Difference] = []
-    if presentation.pairings:
+    why = "the runs hold no decisions on single images under this protocol"
+    if presentation.pairings and not share_prompts(a, b):
+        why = "the runs have no prompt in common" + _named_by_file(a, b)
+    elif presentation.pairings:
         paired = compare_images(
             a, b, presentation.pairings, by=by, protocol=protocol, seed=seed, defined=defined_means(a, b)
         )
     compared = {spec.name for spec in presentation.metrics if spec.compare == "independent"}
-    if not paired:  # no verdicts to pair: what would be paired is compared as the rest is
-        compared |= {spec.name for spec in presentation.metrics if spec.compare == "paired"}
+    pairable = {spec.name for spec in presentation.metrics if spec.compare == "paired"}
+    if not paired:  # what would be paired is compared as the rest is
+        compared |= pairable
     rest: list[Difference] = []
     if compared:
-        detail = presentation.layout.detail
-        rest = compare_scores(a, b, compared, by=by, detail=detail, protocol=protocol, optional=bool(paired))
+        rest = compare_scores(
+            a,
+            b,
+            compared,
+            by=by,
+            detail=presentation.layout.detail,
+            protocol=protocol,
+            optional=bool(paired),
+            either=compared - {spec.name for spec in presentation.metrics if spec.finds_group},
+        )
+        rest = [replace(row, not_paired=why) if row.metric in pairable else row for row in rest]
     presentations = (presentation, other or presentation)
     comparability = Comparability(a, b, presentations, names=names)
     evidence = Evidence.of([a, b], presentations, gallery=0)
@@ -298,6 +324,8 @@ def compare_runs(
             *comparability.touching(metric, row.protocol, row.group),
             *comparability.adjusted_apart(metric, row.protocol, row.group, row.adjusted),
         )
+        if row.undefined in (ONLY_A, ONLY_B):  # nothing is held against anything
+            reasons = ()
         found += [(row.metric, reason) for reason in reasons]
         label = evidence.label_of(metric, row.protocol, row.group) + over + facet
         left_out = [evidence.left_out(n, metric, row.protocol, row.group) for n in (0, 1)]
@@ -313,6 +341,22 @@ def compare_runs(
     if not anyway:
         check_comparable(found, str(a.path), str(b.path))
     return rows
+
+
+def share_prompts(a: Run, b: Run) -> bool:
+    """Whether two runs have a prompt in common, by its id, so that their images can be paired.
+
+    Args:
+        a: the first run.
+        b: the second run.
+    """
+    return not {p.prompt_id for p in a.prompts()}.isdisjoint(p.prompt_id for p in b.prompts())
+
+
+def _named_by_file(a: Run, b: Run) -> str:
+    """What images without prompts are paired by, where a run has such."""
+    without = any(not p.text for run in (a, b) for p in run.prompts())
+    return "; images without prompts are paired by their file names" if without else ""
 
 
 def main_protocol(a: Run, b: Run, presentation: Presentation) -> str | None:

@@ -17,6 +17,7 @@ from verism.pipeline.comparison import (
     main_protocol,
     pair_images,
     same_outcome,
+    share_prompts,
     shared_scores,
 )
 from verism.records import FacetValue, Score
@@ -435,7 +436,7 @@ def _found_rows(
     protocol: str | None,
 ) -> Iterator[_Row]:
     paired: set[str] = set()
-    if presentation.pairings and specs:
+    if presentation.pairings and specs and share_prompts(base, new):
         families = pair_images(
             base, new, presentation.pairings, by=by, protocol=protocol, defined=defined_means(base, new)
         )
@@ -455,13 +456,16 @@ def _found_rows(
                     )
                 del values  # before the next are made
     rest: Collection[str] = set(specs) - paired
-    for scores in shared_scores(base, new, rest, by=by, detail=presentation.layout.detail, protocol=protocol):
-        a, b = scores
-        if a.adjusted or any(math.isnan(end) for s in scores for end in (s.value, s.ci_low, s.ci_high)):
-            continue
-        yield _Row(
-            metric=a.metric, spec=specs[a.metric], protocol=a.protocol, group=a.group, unit=b.unit, scores=scores
-        )
+    shared = shared_scores(base, new, rest, by=by, detail=presentation.layout.detail, protocol=protocol)
+    both = [(a, b) for a, b in shared if a and b and not a.adjusted]
+    complete = {
+        a.metric for a, b in both if not any(math.isnan(x) for s in (a, b) for x in (s.value, s.ci_low, s.ci_high))
+    }
+    for a, b in both:
+        if a.metric in complete:  # groups without an interval are rows that are not tested
+            yield _Row(
+                metric=a.metric, spec=specs[a.metric], protocol=a.protocol, group=a.group, unit=b.unit, scores=(a, b)
+            )
 
 
 # ------------------------------------------------------------------------------------------------------------ planning

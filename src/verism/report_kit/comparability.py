@@ -268,11 +268,12 @@ class Comparability:
         ]
 
     def _prompts(self) -> list[Reason]:
-        texts = [{p.prompt_id: p.text for p in run.prompts() if p.text} for run in (self.a, self.b)]
+        # By their words: the ids of prompts that a user's list gives no ids are names of files.
+        texts = [Counter(p.text for p in run.prompts() if p.text) for run in (self.a, self.b)]
         if not all(texts) or texts[0] == texts[1]:
             return []
-        same = sum(texts[1].get(prompt_id) == text for prompt_id, text in texts[0].items())
-        text = self._difference("other prompts", *(f"{len(of_run):,}" for of_run in texts)) + f", {same:,} the same"
+        same = (texts[0] & texts[1]).total()
+        text = self._difference("other prompts", *(f"{of_run.total():,}" for of_run in texts)) + f", {same:,} the same"
         return [
             Reason(kind="prompts", text=text, remedy="run both over the same prompts (the same options and --limit)")
         ]

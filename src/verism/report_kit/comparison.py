@@ -76,7 +76,9 @@ def comparison_table(records: Sequence[Mapping[str, Any]], *, a: str, b: str) ->
         lines.append("  ".join(cells).rstrip())
     if reasons:
         lines += ["", "Not comparable, as these differ:", *(f"[{n}] {text}" for n, text in enumerate(reasons, 1))]
-    lines += _undefined(records) + _left_out(records)
+    lines += _by_reason(records, "undefined", "Undefined:")
+    lines += _by_reason(records, "not_paired", "Not paired image by image, but compared by the intervals of both runs:")
+    lines += _left_out(records)
     lines += ["", PAIRED_NOTE if paired else INDEPENDENT_NOTE]
     return "\n".join(lines)
 
@@ -93,15 +95,13 @@ def _left_out(records: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*lines, f"  and {more:,} more rows: --json has them"] if more > 0 else lines
 
 
-def _undefined(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Why rows have no difference, or no interval; rows with one reason share a line."""
+def _by_reason(records: Sequence[Mapping[str, Any]], field: str, title: str) -> list[str]:
+    """The reasons in a field of the rows, below a title; rows with one reason share a line."""
     rows: dict[str, list[str]] = {}
     for r in records:
-        if r["undefined"]:
-            rows.setdefault(r["undefined"], []).append(_row_name(r))
-    if not rows:
-        return []
-    return ["", "Undefined:", *(f"  {_listed(names)}: {why}" for why, names in rows.items())]
+        if r[field]:
+            rows.setdefault(r[field], []).append(_row_name(r))
+    return ["", title, *(f"  {_listed(names)}: {why}" for why, names in rows.items())] if rows else []
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -127,7 +127,8 @@ def _measure(record: Mapping[str, Any]) -> str:
 def _images(record: Mapping[str, Any]) -> str:
     """How many images, or answers, a row rests on: in pairs, or of each run by itself."""
     if record["method"] == "paired":
-        return f"{record['n_pairs']:,} pairs"
+        unpaired = f", {record['n_unpaired']:,} unpaired" if record["n_unpaired"] else ""
+        return f"{record['n_pairs']:,} pairs{unpaired}"
     return f"{record['n_a']:,} + {record['n_b']:,}"
 
 
