@@ -80,7 +80,7 @@ def test_an_empty_directory_and_one_killed_at_its_first_file_are_taken(tmp_path)
 def test_opening_what_is_no_run(tmp_path):
     with pytest.raises(UsageError, match=r"no manifest\.json"):
         Run.open(tmp_path)
-    with pytest.raises(UsageError, match=r"no manifest\.json"):
+    with pytest.raises(UsageError, match=r"nowhere is not a run directory: there is nothing of this name"):
         Run.open(tmp_path / "nowhere")
 
 
