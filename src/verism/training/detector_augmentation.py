@@ -10,6 +10,7 @@ Imports torch: load it on use only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -168,10 +169,12 @@ def _collage(
             side = int(min(edges[row + 1] - top, edges[col + 1] - left))
             window, kept = _window(target, len(pixels), rng)
             x0, y0, x1, y1 = window
-            patch = Image.fromarray(pixels).resize(
+            # Of the image only what the window touches, as Pillow copies what it is given.
+            x, y = int(x0), int(y0)
+            patch = Image.fromarray(pixels[y : math.ceil(y1), x : math.ceil(x1)]).resize(
                 (int(edges[col + 1]) - left, int(edges[row + 1]) - top),
                 Image.Resampling.BILINEAR,
-                box=(x0, y0, x1, y1),
+                box=(x0 - x, y0 - y, x1 - x, y1 - y),
                 reducing_gap=1.5,
             )
             canvas[top : edges[row + 1], left : edges[col + 1]] = np.asarray(patch)
@@ -374,15 +377,29 @@ def _coarser(image: Image.Image, rng: np.random.Generator) -> Image.Image:
 
 def _recolored(image: Image.Image, colored: bool, rng: np.random.Generator, options: AugmentConfig) -> Image.Image:
     """Saturation, brightness, contrast, tint, gamma; within what keeps a colour's name where that is to be learnt."""
-    image = Image.blend(image.convert("L").convert("RGB"), image, rng.uniform(0.75, 1.2))
+    saturation = rng.uniform(0.75, 1.2)
     tint = 0.04 if colored else 0.1
     middle = rng.uniform(70, 180)
-    value = np.arange(256.0)
-    if rng.random() < options.gamma:
-        value = (value / 255) ** float(np.exp(rng.uniform(-0.35, 0.35))) * 255
-    value = ((value - middle) * rng.uniform(0.8, 1.2) + middle) * rng.uniform(0.75, 1.25) + rng.uniform(-12, 12)
-    table = np.concatenate([value * (1 + tint * rng.uniform(-1, 1)) for _ in range(3)])
-    return image.point(np.clip(np.rint(table), 0, 255).astype(int).tolist())
+    gamma = float(np.exp(rng.uniform(-0.35, 0.35))) if rng.random() < options.gamma else 1.0
+    contrast, light, offset = rng.uniform(0.8, 1.2), rng.uniform(0.75, 1.25), rng.uniform(-12, 12)
+    tints = 1 + tint * rng.uniform(-1, 1, 3)
+    # All of it is one matrix, but for gamma.
+    mixed = saturation * np.eye(3) + (1 - saturation) * np.array(_LUMA)
+    scale, shift = contrast * light, middle * (1 - contrast) * light + offset
+    if gamma != 1.0:
+        image = image.convert("RGB", _rows(mixed, np.zeros(3)))
+        value = (np.arange(256.0) / 255) ** gamma * 255 * scale + shift
+        table = np.clip(np.rint(np.outer(tints, value)), 0, 255)
+        return image.point(table.astype(int).ravel().tolist())
+    return image.convert("RGB", _rows(tints[:, None] * scale * mixed, tints * shift))
+
+
+_LUMA = (0.299, 0.587, 0.114)  # weights of red, green and blue (ITU-R BT.601)
+
+
+def _rows(matrix: np.ndarray, offset: np.ndarray) -> tuple[float, ...]:
+    """A matrix (3, 3) and an offset (3,) of colours as Pillow takes them."""
+    return tuple(np.column_stack([matrix, offset]).ravel().tolist())
 
 
 def _disturbed(image: Image.Image, rng: np.random.Generator, options: AugmentConfig) -> np.ndarray:

@@ -40,7 +40,7 @@ _SAME = 0.5  # intersection over union from which a box is that of an object
 _SURELY = 0.9  # share of its class from which an object is not taken for another
 _ANOTHER = 0.4  # intersection over union below which a box is not that of an object
 _UNSURE = 0.01  # score from which a mistake of the detector counts
-_LOOKED_AT = 3_000  # images in which mistakes of the detector are looked for
+_LOOKED_AT = 6_000  # images in which mistakes of the detector are looked for
 
 _KIND = "second look"
 _PURPOSE = "training of the second look"
