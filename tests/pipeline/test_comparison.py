@@ -9,7 +9,8 @@ import pytest
 from verism import api
 from verism.errors import UsageError
 from verism.manifest import RunSettings
-from verism.pipeline.comparison import Difference, compare_images, compare_scores, same_outcome
+from verism.pipeline import comparison
+from verism.pipeline.comparison import Difference, compare_images, compare_scores, pair_images, same_outcome
 from verism.records import Prompt, Score, frame
 from verism.report_kit.comparison import comparison_table
 from verism.specs import Pairing
@@ -74,6 +75,22 @@ def test_differences_worked_by_hand(pair):
     assert [d.n_pairs for d in (overall, count, obj, spatial)] == [14, 5, 8, 1]
     for d in (count, obj):
         assert d.ci_low <= d.difference <= d.ci_high
+
+
+@pytest.mark.parametrize(("graded", "size"), [(1.0, 1), (0.5, 8)])
+@pytest.mark.parametrize("rows", [3, 2**16])
+def test_values_that_are_all_0_or_1_take_a_byte_and_give_the_same_rows(tmp_path, monkeypatch, graded, size, rows):
+    # The first ranges of ids hold 0, 1 and missing values alone, whatever the last one holds.
+    monkeypatch.setattr(comparison, "ROWS", rows)
+    a = make(tmp_path / "a", {"count": [0, 1, None, 1, 0, 0], "object": [1, 1, 0, None], "spatial": [0, 1, 0, graded]})
+    b = make(tmp_path / "b", {"count": [1, 1, 1, None, 0, 1], "object": [0, 1, 1, None], "spatial": [1, 1, 0, 1]})
+    kept = [values for family in pair_images(a, b, PaintSkills.pairings) for values in family]
+    assert {values.a.dtype.itemsize for values in kept} == {size}
+    assert {values.b.dtype.itemsize for values in kept} == {1}
+    assert max(len(values.a) for values in kept) == 11
+    short = list(map(repr, paired(a, b)))
+    monkeypatch.setattr(comparison, "_short", lambda values: values)
+    assert list(map(repr, paired(a, b))) == short
 
 
 def test_swapping_the_runs_turns_every_sign(pair):

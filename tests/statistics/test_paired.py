@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verism.statistics import holm, paired, paired_difference
-from verism.statistics._common import cluster_totals
+from verism.statistics import _common, holm, paired, paired_difference
+from verism.statistics._common import cluster_codes, cluster_totals
 
 
 def test_sign_says_that_b_is_better():
@@ -32,6 +32,33 @@ def test_one_unit_per_cluster_is_bonett_price_and_mcnemar():
     assert (result.low, result.high) == pytest.approx((0.0686275 - 0.0826926, 0.0686275 + 0.0826926), abs=1e-6)
     assert result.difference == pytest.approx(0.07)
     assert result.p_value == pytest.approx(binomtest(5, 17).pvalue, rel=1e-12)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 40])
+def test_totals_of_clusters_that_are_sorted_some_at_a_time(at_once, monkeypatch):
+    rng = np.random.default_rng(3)
+    clusters, values = rng.integers(0, 30, 200), rng.normal(size=200)
+    clusters[rng.random(200) < 0.4] = 11  # one cluster larger than what is sorted at once
+    whole = cluster_totals(values, clusters)
+    expected = [np.add.reduce(np.sort(values[clusters == label])) for label in np.unique(clusters)]
+    np.testing.assert_allclose(whole.sums, expected, rtol=1e-12)
+    sorted_at_once = []
+    lexsort = np.lexsort
+    monkeypatch.setattr(np, "lexsort", lambda keys: sorted_at_once.append(len(keys[0])) or lexsort(keys))
+    monkeypatch.setattr(_common, "SORTED", at_once)
+    some = cluster_totals(values, clusters)
+    np.testing.assert_array_equal(some.sums, whole.sums)
+    np.testing.assert_array_equal(some.sizes, whole.sizes)
+    assert len(sorted_at_once) > 2
+    assert max(sorted_at_once) < 200
+
+
+@pytest.mark.parametrize("labels", [[3, 0, 3, 9], [0, 2, 1, 1], [-1, 5, -1], [10**15, 7], [True, False], ["b", "a"]])
+def test_numbers_of_clusters_are_places_of_their_sorted_labels(labels):
+    expected = [sorted(set(labels)).index(label) for label in labels]
+    assert cluster_codes(labels, len(labels)).tolist() == expected
+    if not isinstance(labels[0], str | bool) and max(labels) < 10**9:
+        assert cluster_codes(np.array(labels, dtype=np.int32), len(labels)).tolist() == expected
 
 
 def test_complete_agreement_within_clusters_counts_clusters():

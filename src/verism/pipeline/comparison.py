@@ -40,7 +40,7 @@ __all__ = [
 
 MEAN_OVER = ", mean over "  # between the metric and the facet of a mean that the suite does not report
 ONLY_A, ONLY_B = "only run A has such a score", "only run B has such a score"
-ROWS = 2**17  # verdicts of a run that are in memory at once
+ROWS = 2**16  # verdicts of a run that are in memory at once
 ORDER: Mapping[str, int] = {name: n for n, name in enumerate(PROTOCOLS)}
 
 
@@ -465,8 +465,8 @@ class PairedValues:
         group: facet values that the row is restricted to.
         unit: unit of the values.
         overall: whether it is the row over all groups, and not one of them.
-        a: values of the baseline, shape (N,).
-        b: values of the other run for the same images, shape (N,).
+        a: values of the baseline, shape (N,); whole numbers of one byte where all are 0 or 1.
+        b: values of the other run for the same images, likewise.
         prompts: number of the prompt of each pair, in the order of the ids of all prompts, shape (N,).
         weights: weight of each pair in a mean over groups, of mean 1, shape (N,); None for equal ones.
         only_a: images that only the baseline has a usable answer for.
@@ -589,7 +589,7 @@ def _joined(
         prompts: ids of all prompts of both runs.
 
     Returns:
-        Columns ``prompt`` (its number), ``key_0`` ..., ``value``, ``value_right``.
+        Columns ``prompt`` (its number), ``key_0`` ..., ``value``, ``value_right``, short where all are 0 or 1.
     """
     import polars as pl
 
@@ -608,8 +608,15 @@ def _joined(
         on = ["image_id", "prompt_id", *keys]
         both = tables[0].join(tables[1], on=on, how="full", coalesce=True, nulls_equal=True).sort("image_id", *keys)
         both = both.join(numbers, on="prompt_id", how="left", maintain_order="left")
-        blocks.append(both.select("prompt", *keys, "value", "value_right"))
-    return pl.concat(blocks)
+        blocks.append(both.select("prompt", *keys, _short(both["value"]), _short(both["value_right"])))
+    return pl.concat(blocks, how="vertical_relaxed", rechunk=True)  # columns in one piece are arrays without a copy
+
+
+def _short(values: pl.Series) -> pl.Series:
+    """Values that are all 0, 1 or missing in one byte each; others as they are."""
+    import polars as pl
+
+    return values.cast(pl.Int8) if ((values == 0) | (values == 1)).all() else values
 
 
 def _keyed(verdicts: pl.LazyFrame, pairing: Pairing, keys: Sequence[str]) -> pl.DataFrame:
@@ -660,20 +667,28 @@ def _of_pairing(
     parts = _Coded.of([tuple(p.facets.get(name) for name in pairing.split) for p in prompts])
     levels = _Coded.of([p.facets.get(facet) if facet else None for p in prompts])
     cells: list[tuple[Any, ...]] = [()]
-    cell_of = np.zeros(joined.height, dtype=np.int64)
-    if keys:
-        distinct = joined.select(keys).unique(maintain_order=True).with_row_index("cell")
-        cells = distinct.drop("cell").rows()
-        cell_of = joined.join(distinct, on=keys, nulls_equal=True, how="left", maintain_order="left")["cell"].to_numpy()
-    cell_of = parts.codes[number].astype(np.int64) * len(cells) + cell_of
-    found, first = np.unique(cell_of, return_index=True)
-    for code in found[np.argsort(first)].tolist():  # in the order in which they first come
+    cell_of: np.ndarray | None = None  # of each row; None where all are in one
+    found = [0]
+    if keys or len(parts.values) > 1:
+        part_of = parts.codes[number].astype(np.int64)
+        if keys:
+            distinct = joined.select(keys).unique(maintain_order=True).with_row_index("cell")
+            cells = distinct.drop("cell").rows()
+            numbered = joined.join(distinct, on=keys, nulls_equal=True, how="left", maintain_order="left")["cell"]
+            cell_of = part_of * len(cells) + numbered.to_numpy()
+        else:
+            cell_of = part_of
+        codes, first = np.unique(cell_of, return_index=True)
+        found = codes[np.argsort(first)].tolist()  # in the order in which they first come
+    for code in found:
         cell = (*parts.values[code // len(cells)], *cells[code % len(cells)])
         group = dict(pairing.group) | {
             name: value for name, value in zip((*pairing.split, *pairing.key), cell, strict=True) if value is not None
         }
         table = joined.select("prompt", "value", "value_right")
-        table = table if len(found) == 1 else table.filter(pl.Series(cell_of == code))
+        if len(found) > 1:
+            assert cell_of is not None
+            table = table.filter(pl.Series(cell_of == code))
         yield _of_cell(pairing, protocol, group, table, facet, levels, places, defined)
 
 
@@ -741,11 +756,12 @@ def _of_cell(
     def of_groups(prompts: np.ndarray) -> np.ndarray:
         """Each image weighs so that every group counts the same: the plain mean over groups."""
         nonlocal n_groups
-        level_of = named.codes[levels.codes[prompts]]
-        sizes = np.bincount(level_of, minlength=len(named.values))
+        level_of = named.codes[levels.codes]  # of each prompt
+        images = np.bincount(prompts, minlength=len(level_of))
+        sizes = np.bincount(level_of, weights=images, minlength=len(named.values)).astype(np.int64)
         n_groups = int(np.count_nonzero(sizes))
         weights = np.divide(len(prompts), n_groups * sizes, where=sizes > 0, out=np.zeros(len(sizes)))
-        of_each: np.ndarray = weights[level_of]
+        of_each: np.ndarray = weights[level_of][prompts]
         return of_each
 
     mean = values(name, of_levels(chosen), of_groups)

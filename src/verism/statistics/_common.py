@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
+SPREAD = 4  # largest number of a cluster, in units, up to which numbers are counted and not sorted
+SORTED = 2**17  # units that are sorted at once, about
+
 
 class ClusterTotals(NamedTuple):
     """What a mean over clustered units depends on.
@@ -90,6 +93,13 @@ def cluster_codes(clusters: ArrayLike, n: int, name: str = "clusters") -> NDArra
         missing = 0
     if missing:
         raise ValueError(f"{name} holds {missing} missing label(s); every unit must have one")
+    if labels.dtype.kind in "iu" and n:
+        low, high = int(labels.min()), int(labels.max())
+        if low >= 0 and high < SPREAD * n:  # numbers near each other need not be sorted
+            codes = labels.astype(np.intp)
+            there = np.zeros(high + 1, dtype=bool)
+            there[codes] = True
+            return codes if there.all() else (np.cumsum(there) - 1)[codes]
     return np.unique(labels, return_inverse=True)[1].reshape(n)
 
 
@@ -100,10 +110,19 @@ def cluster_totals(values: Floats, clusters: ArrayLike) -> ClusterTotals:
         return ClusterTotals(np.zeros(0), np.zeros(0))
     # Sorted within the cluster: floating-point sums depend on the order of their terms, and rounding must not decide
     # which clusters count as equal, hence which resamples are drawn.
-    order = np.lexsort((values, codes))
     sizes = np.bincount(codes)
-    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    return ClusterTotals(np.add.reduceat(values[order], starts), sizes.astype(np.float64))
+    ends = np.cumsum(sizes)
+    sums = np.zeros(len(sizes))
+    # Some clusters at a time: what sorting takes beside the values is a multiple of them.
+    cuts = np.unique([0, *np.searchsorted(ends, np.arange(SORTED, len(values), SORTED)), len(sizes)]).tolist()
+    for first, end in zip(cuts, cuts[1:]):
+        some, of_each = values, codes
+        if len(cuts) > 2:
+            chosen = (codes >= first) & (codes < end)
+            some, of_each = values[chosen], codes[chosen]
+        starts = ends[first:end] - sizes[first:end]
+        sums[first:end] = np.add.reduceat(some[np.lexsort((some, of_each))], starts - starts[0])
+    return ClusterTotals(sums, sizes.astype(np.float64))
 
 
 def ratio_variance(totals: ClusterTotals) -> float:
