@@ -175,11 +175,18 @@ def _body(environ: Mapping[str, Any]) -> bytes:
     return body
 
 
+@lru_cache(maxsize=1)
 def _moto() -> App:
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    """Moto's S3, and what resets it; its own way to them lists the folders of all its services for every request."""
+    from moto.moto_server.werkzeug_app import create_backend_app
 
-    app: App = DomainDispatcherApplication(create_backend_app)
-    return app
+    s3, control = create_backend_app("s3"), create_backend_app("moto_api")
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        chosen: App = control if environ["PATH_INFO"].startswith("/moto-api") else s3
+        return chosen(environ, start_response)
+
+    return answer
 
 
 def _forwarded(port: int) -> App:

@@ -281,15 +281,31 @@ def test_bootstrap_keeps_clusters_whole():
         seen.append(rows)
         return rows.sum()
 
-    clusters = np.array(list("abcab"))
-    cluster_bootstrap(record, np.arange(5), clusters=clusters, seed=0, n_resamples=100)
+    clusters = np.array(list("abcdefab"))
+    cluster_bootstrap(record, np.arange(8), clusters=clusters, seed=0, n_resamples=100)
     for rows in seen:
-        drawn = np.bincount(rows, minlength=5)
-        assert drawn[0] == drawn[3]  # cluster a
-        assert drawn[1] == drawn[4]  # cluster b
-    # 1 value, 100 resamples of 3 clusters, 3 without one cluster each.
-    assert len(seen) == 104
-    assert [sorted(rows.tolist()) for rows in seen[-3:]] == [[1, 2, 4], [0, 2, 3], [0, 1, 3, 4]]
+        drawn = np.bincount(rows, minlength=8)
+        assert drawn[0] == drawn[6]  # cluster a
+        assert drawn[1] == drawn[7]  # cluster b
+    # 1 value, 100 resamples of 6 clusters, 6 without one cluster each.
+    assert len(seen) == 107
+    without = [sorted({*range(8)} - {*rows.tolist()}) for rows in seen[-6:]]
+    assert without == [[0, 6], [1, 7], [2], [3], [4], [5]]
+
+
+def test_bootstrap_of_few_clusters_computes_each_resample_once():
+    seen = []
+
+    def mean(values):
+        seen.append(tuple(values))
+        return float(np.mean(values))
+
+    values = np.array([0.1, 0.4, 0.45])
+    result = cluster_bootstrap(mean, values, clusters=np.arange(3), seed=0, n_resamples=500, method="percentile")
+    assert len(seen) == len(set(seen)) + 1 <= 3**3 + 1  # and the data themselves
+    rng = np.random.default_rng(0)
+    every = [float(np.mean(values[rng.integers(0, 3, size=3)])) for _ in range(500)]
+    assert (result.low, result.high) == pytest.approx(np.quantile(every, [0.025, 0.975]), abs=1e-12)
 
 
 def test_bootstrap_within_clusters_draws_units_of_the_drawn_clusters():
@@ -319,7 +335,7 @@ def test_bootstrap_is_seeded():
         assert run(7) != run(8)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_bootstrap_mean_depends_on_neither_row_order_nor_names(random):
     rng = np.random.default_rng(1)

@@ -44,6 +44,7 @@ __all__ = [
 BootstrapMethod = Literal["bca", "percentile"]
 
 FEW_CLUSTERS = 30  # of fewer, resampled means are too close together
+DRAWN_AGAIN = 5  # clusters up to which resamples are remembered: 3,125 are all there are
 MAX_UNDEFINED = 0.01  # share of resamples that may lack a value; beyond, the rest no longer speaks for the whole
 CHUNK_CELLS = 4_000_000  # resampling weights held at once: 32 MB
 TIE = 1e-9  # share of the range of all resamples within which one equals the estimate: they differ by rounding alone
@@ -372,7 +373,7 @@ def cluster_bootstrap(
 
     Args:
         statistic: called with the arrays of ``data``, resampled alike along the first axis; returns a number, NaN where
-            it is undefined. Its cost dominates: it is called ``n_resamples + K + 1`` times.
+            it is undefined. Its cost dominates: it is called up to ``n_resamples + K + 1`` times.
         data: one or more arrays with N rows, row i belonging to unit i.
         clusters: label of each unit's cluster, shape (N,).
         seed: seed or generator. The same seed gives the same interval, also if rows are reordered, as long as
@@ -418,9 +419,16 @@ def cluster_bootstrap(
         return Interval(value, math.nan, math.nan)
     rng = np.random.default_rng(seed)
     resampled = np.empty(n_resamples)
+    known: dict[bytes, float] = {}  # of very few clusters the same ones are drawn in the same order again and again
     for i in range(n_resamples):
         drawn = rng.integers(0, n_clusters, size=n_clusters)
-        resampled[i] = evaluate(rows_of(drawn, rng if within else None))
+        if within or n_clusters > DRAWN_AGAIN:
+            resampled[i] = evaluate(rows_of(drawn, rng if within else None))
+            continue
+        key = drawn.tobytes()
+        if key not in known:
+            known[key] = evaluate(rows_of(drawn))
+        resampled[i] = known[key]
     every = np.arange(n_clusters)
     left_out = np.zeros(0)
     if method == "bca":
