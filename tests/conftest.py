@@ -64,13 +64,15 @@ LONGEST = (
 def pytest_collection() -> Generator[None, object, object]:
     """What is imported and collected stays to the end, so the collector of cycles need not look at it.
 
-    There are more than a million objects, and looking through them takes half a second each time.
+    There are more than a million objects, and looking through them takes half a second each time. Nor need it look
+    after every 700 new objects at those that tests make.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
         gc.enable()
 
 
