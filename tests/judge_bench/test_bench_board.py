@@ -127,6 +127,14 @@ def test_two_judges_are_tested_on_the_same_items():
     assert any("better is correct more often than worse" in line for line in answers(board))
 
 
+def test_a_judge_that_answers_nothing_is_not_measured():
+    dead = [item(k, "right", None) for k in range(60)]
+    board = make_board("vqa", "rendered:1", [judged("good", one_each(60)), judged("dead", dead)])
+    assert board.judge_tests == ()
+    assert answers(board)[-1] == "dead gives no usable answer to any of 60 items, so nothing is said of it."
+    assert not any("dead" in line for line in answers(board)[:-1])
+
+
 def test_p_values_of_judges_are_adjusted_together():
     def of(errors):
         return [i for n, e in enumerate(errors) for i in (item(k, "right", "wrong" if k < e else "right", task=f"t{n}")

@@ -422,8 +422,10 @@ def unequal_groups(items: Sequence[BenchItem], facet: str, *, n_permutations: in
 # ------------------------------------------------------------------------------------------------------------- judges
 def _judge_tests(judges: Sequence[Judged], seed: int) -> list[JudgeTest]:
     found: list[dict[str, Any]] = []
-    for position, a in enumerate(judges):
-        for b in judges[position + 1 :]:
+    # A judge that answered nothing (a service that is down) is no worse than another: it was not measured.
+    heard = [judge for judge in judges if any(i.predicted is not None for i in judge.items if not i.disturbance)]
+    for position, a in enumerate(heard):
+        for b in heard[position + 1 :]:
             mine = {(i.suite, i.task, i.item): i for i in a.items if not i.disturbance}
             shared = [
                 (mine[key], i) for i in b.items if not i.disturbance and (key := (i.suite, i.task, i.item)) in mine

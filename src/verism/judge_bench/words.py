@@ -85,6 +85,10 @@ def answers(board: Board) -> list[str]:
     lines = []
     suites = len({result.suite for result in board.tasks})
     for judge, results in by_judge(board).items():
+        n_items = sum(r.n_items for r in results)
+        if results and n_items == sum(r.n_unusable for r in results):
+            lines.append(f"{judge} gives no usable answer to any of {n_items:,} items, so nothing is said of it.")
+            continue
         parts = []
         for trust, words in (
             ("trusted", "can be trusted with {}"),
@@ -105,7 +109,7 @@ def answers(board: Board) -> list[str]:
             worst = max(silent, key=lambda r: r.n_unusable / r.n_items)
             lines.append(
                 f"{judge} gives no usable answer for {sum(r.n_unusable for r in silent):,} of "
-                f"{sum(r.n_items for r in results):,} items, mostly for {_task(worst, suites)} "
+                f"{n_items:,} items, mostly for {_task(worst, suites)} "
                 f"({100 * worst.n_unusable / worst.n_items:.0f} %)."
             )
     better: dict[tuple[str, str, str], list[str]] = {}
