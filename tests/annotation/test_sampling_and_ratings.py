@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -286,6 +287,24 @@ def test_a_moved_run_keeps_its_ratings(tmp_path):
     vote(study(run, [ANY], items), "A", {items[0].item: "yes"})
     moved = type(run).open(run.path.rename(tmp_path / "elsewhere"))
     assert ratings_of(moved).table.height == 1
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_moved_run_of_two_keeps_its_ratings(tmp_path, which):
+    runs = [make_run(tmp_path / name, limit=3) for name in ("a", "b")]
+    items = draw_items(runs, ANY, per_cell=None)
+    made = Study(tasks=(ANY,), items=tuple(items), runs=tuple(str(run.path.absolute()) for run in runs))
+    store = VoteStore.create(study_path(runs[0]), made)
+    link_study(runs[1], store.path)
+    vote(store, "A", {item.item: "yes" for item in items})
+    before = ratings_of(runs[which]).table
+    assert before.height == 3
+    if which == 0:  # a study that others link to stays where they look for it
+        moved = tmp_path / "elsewhere"
+        shutil.copytree(runs[0].path, moved)
+    else:
+        moved = runs[1].path.rename(tmp_path / "elsewhere")
+    assert ratings_of(type(runs[0]).open(moved)).table.equals(before)
 
 
 def test_a_name_of_a_study_is_no_path(tmp_path):

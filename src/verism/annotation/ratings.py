@@ -123,9 +123,7 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
     comparisons: dict[tuple[str, str], list[pl.DataFrame]] = {}
     here = run.path.resolve()
     for store in studies_of(run):
-        numbers = {i for i, path in enumerate(store.study.runs) if Path(path).resolve() == here}
-        if not numbers and len(store.study.runs) == 1:
-            numbers = {0}  # the run was moved
+        numbers = _numbers_of(store, here)
         for task in store.study.tasks:
             if tasks.setdefault(task.name, task) != task:
                 raise UsageError(f"{store.path}: the task {task.name!r} differs from that of another study of this run")
@@ -133,7 +131,8 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
         for item in store.study.items:
             run_numbers = {number for number, _ in item.images}
             if run_numbers & numbers:
-                subset[item.item, item.task] = item.item.removeprefix(f"{run.path.name}:")
+                named = Path(store.study.runs[min(run_numbers & numbers)]).name  # as the run was called then
+                subset[item.item, item.task] = item.item.removeprefix(f"{named}:")
         table = store.ratings()
         out = {r.name for r in store.raters() if r.barred} | _careless(store, table, min_right)
         keep = [(row["item"], row["task"]) in subset and row["rater"] not in out for row in table.iter_rows(named=True)]
@@ -148,6 +147,16 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
         tasks=tasks,
         comparisons={runs: _last_votes(members) for runs, members in comparisons.items()},
     )
+
+
+def _numbers_of(store: VoteStore, here: Path) -> set[int]:
+    """Which of the runs of a study one is, also after it was moved: the file of a study lies with the first."""
+    named = [Path(path).resolve() for path in store.study.runs]
+    if here in named:
+        return {number for number, path in enumerate(named) if path == here}
+    if store.path.resolve().parent.parent == here or len(named) == 1:
+        return {0}
+    return {1} if len(named) == 2 else set()
 
 
 def _last_votes(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
