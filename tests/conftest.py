@@ -12,11 +12,16 @@ from typing import Any
 
 import pytest
 from fakes import PixelRenderer
+from hypothesis import HealthCheck, settings
 from rendered_once import rendering_once
 
 from verism.generators.scripted import ScriptedGenerator
 from verism.records import Prompt
 from verism.suites.paintskills.suite import PaintSkills
+
+# Other work on the machine is no failure.
+settings.register_profile("verism", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("verism")
 
 # The files that take longest, in tens of seconds. They are begun first, so that none of them is left to one worker at
 # the end; pytest-xdist by itself begins with those that have the most tests, which are not the longest.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from verism.manifest import RunSettings
@@ -18,7 +18,6 @@ IDS = [f"p{number:02d}#{index}" for number in range(13) for index in range(3)]
 TEXTS = st.sets(st.text(max_size=4), max_size=12)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other work on the machine is no failure
 @given(TEXTS, TEXTS, TEXTS)
 def test_a_set_of_ids_answers_as_a_set_of_texts(a, b, asked):
     one, other = IdSet(a), IdSet(b)

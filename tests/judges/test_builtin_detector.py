@@ -200,7 +200,7 @@ def test_shrinking_averages_thin_lines():
     assert abs(square[4:-4, 4:-4].mean() - 255 / 8) < 3
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(width=st.integers(1, 900), height=st.integers(1, 900))
 def test_the_whole_image_maps_back_to_its_own_frame(width: int, height: int):
     square, position = letterbox(np.broadcast_to(np.uint8(200), (height, width, 3)), 32)

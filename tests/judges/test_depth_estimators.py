@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -62,7 +62,6 @@ def steps_of(table: Any) -> list[np.ndarray]:
 
 
 # ------------------------------------------------------------------------------------------------------------ as text
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(arrays(np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12))))
 def test_maps_come_back_from_text(steps):
     text = text_of_depth(steps)

@@ -138,7 +138,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
 few_places = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=12, max_size=40)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(few_places, few_places, st.integers(1, 3), st.booleans(), st.sampled_from([np.int64, np.float32, np.float64]))
 def test_ties_and_duplicates_in_halves_are_decided_exactly(real, generated, k, strict, dtype):
     with pytest.MonkeyPatch.context() as patch:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pycocotools import mask as coco
 
@@ -18,7 +18,7 @@ def masks(draw):
     return np.kron(mask, np.ones((scale, scale))) > 0
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(masks())
 def test_text_is_that_of_pycocotools_and_reads_back(mask):
     text = rle_of_mask(mask)
@@ -27,7 +27,7 @@ def test_text_is_that_of_pycocotools_and_reads_back(mask):
     assert mask_area(text) == mask.sum()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(masks())
 def test_box_is_tight_and_exclusive(mask):
     ys, xs = np.nonzero(mask)

@@ -94,7 +94,7 @@ def test_pair_types_are_as_many_as_in_table_21():
 numbers = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=40)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(numbers)
 def test_tau_is_scipys(pairs):
     x, y = np.array(pairs, dtype=float).T
@@ -117,7 +117,7 @@ def test_tau_by_hand_and_of_many():
     assert math.isnan(kendall_tau([], []))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from("ab"), st.sampled_from("xyz")),
@@ -152,7 +152,7 @@ def test_ties_of_counts_are_ties_and_those_of_floats_may_not_be():
 
 
 # ------------------------------------------------------------------------------------------------------------------ mcc
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(-1, 1), st.integers(-1, 1)), min_size=1, max_size=30))
 def test_mcc_is_scikit_learns_wherever_it_is_defined(pairs):
     a, b = np.array(pairs).T

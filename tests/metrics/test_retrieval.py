@@ -316,7 +316,7 @@ def test_sampled_is_on_average_the_exact_one() -> None:
     assert blind.value == pytest.approx(1 / 3), "two equals in every pool"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), pool=st.integers(2, 12))
 def test_neither_order_nor_lengths_matter(seed: int, pool: int) -> None:
     images, texts = pairs(24, seed=seed)

@@ -3,7 +3,7 @@
 import tracemalloc
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from verism.pipeline import selections
@@ -17,7 +17,6 @@ def prompts(count: int, n_images: int) -> list[Prompt]:
     return [Prompt(prompt_id=f"p{n}", suite="s", text="a dog", n_images=n_images) for n in range(count)]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other work on the machine is no failure
 @given(st.lists(st.integers(0, 3), max_size=6), st.integers(-4, 12), st.integers(-4, 12), st.sampled_from([1, 2, -1]))
 def test_blocks_and_their_slices_are_those_of_a_list(sizes, start, stop, step):
     made = [(block, index) for block, size in enumerate(sizes) for index in range(size)]
@@ -32,7 +31,6 @@ def test_blocks_and_their_slices_are_those_of_a_list(sizes, start, stop, step):
         lazy[len(made)]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other work on the machine is no failure
 @given(st.lists(st.booleans(), max_size=20), st.sampled_from([1, 3, 100]))
 def test_what_is_pending_is_what_is_not_done_in_order(done, asked):
     items = [f"i{n}" for n in range(len(done))]

@@ -15,7 +15,7 @@ def fragments(secret: str, size: int = 8) -> set[str]:
     return {secret[i : i + size] for i in range(len(secret) - size + 1)} - {"sk-proj-"}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(), st.integers(0, 30), st.integers(8, 40), st.text())
 def test_redactor_fragment_of_a_secret_in_any_text_is_hidden(before: str, start: int, length: int, after: str):
     fragment = SECRET[start : start + length]

@@ -66,7 +66,7 @@ def test_names_and_numbers_of_any_type_are_values():
 cells = st.one_of(st.none(), st.integers(0, 4))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(2, 4).flatmap(lambda n: st.lists(st.lists(cells, min_size=n, max_size=n), min_size=2, max_size=8)))
 def test_alpha_matches_the_definition_and_forgets_orders(units):
     ratings = [list(row) for row in zip(*units)]

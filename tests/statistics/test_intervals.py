@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verism.statistics import (
@@ -102,7 +102,6 @@ def test_clustered_proportion_by_hand():
     assert many == pytest.approx(wilson(5 / 8 * 51.6518, 51.6518), abs=1e-5)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other work on the machine is no failure
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=8))
 def test_totals_of_clusters_say_as_much_as_their_units(units):
     values = [float(value) for cluster in units for value in cluster]
@@ -335,7 +334,7 @@ def test_bootstrap_is_seeded():
         assert run(7) != run(8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
 def test_bootstrap_mean_depends_on_neither_row_order_nor_names(random):
     rng = np.random.default_rng(1)

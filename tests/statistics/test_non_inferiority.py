@@ -92,7 +92,7 @@ units = st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans()), min
 
 
 @given(units, st.sampled_from([0.0, 0.02, 0.1, 0.3]), st.sampled_from([1.0, 0.37]), st.sampled_from([0.01, 0.05, 0.2]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ends_leave_the_margin_out_exactly_where_the_tests_reject(values, margin, scale, alpha):
     clusters, base, new = (np.array(column) for column in zip(*values, strict=True))
     result = non_inferiority(base * scale, new * scale, clusters, margin=margin, seed=0, alpha=alpha, n_resamples=200)
@@ -105,7 +105,7 @@ def test_ends_leave_the_margin_out_exactly_where_the_tests_reject(values, margin
 
 
 @given(units, st.sampled_from([0.0, 0.05]), st.sampled_from([1.0, 0.37]), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_order_and_names_do_not_matter(values, margin, scale, random):
     clusters, base, new = (np.array(column) for column in zip(*values, strict=True))
     first = non_inferiority(base * scale, new * scale, clusters, margin=margin, seed=0, n_resamples=200)
@@ -116,7 +116,7 @@ def test_order_and_names_do_not_matter(values, margin, scale, random):
 
 
 @given(units, st.sampled_from([1.0, 0.37]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_without_a_margin_swapping_the_runs_swaps_the_tests(values, scale):
     clusters, base, new = (np.array(column) for column in zip(*values, strict=True))
     there = non_inferiority(base * scale, new * scale, clusters, margin=0.0, seed=0, n_resamples=200)

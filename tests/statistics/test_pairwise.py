@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from verism.statistics import pairwise_accuracy
@@ -39,7 +39,6 @@ def test_a_constant_score_earns_the_share_of_ties_and_a_reversed_one_can_earn_no
     assert pairwise_accuracy([6, 6, 5, 4, 4, 4], ratings).value == pytest.approx(ties)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(1, 5)), min_size=2, max_size=12))
 def test_the_best_of_all_thresholds(rows):
     scores = [score / 8 for score, _ in rows]
@@ -50,7 +49,6 @@ def test_the_best_of_all_thresholds(rows):
     assert found.value == pytest.approx(counted(scores, ratings, found.threshold))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 5)), min_size=3, max_size=10), st.integers(1, 9))
 def test_a_monotone_change_of_units_moves_nothing(rows, factor):
     scores = np.array([score for score, _ in rows], dtype=float)

@@ -41,7 +41,7 @@ def test_ties_are_taken_into_account():
     assert math.isnan(tied.rho)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.permutations(range(5)), st.integers(2, 5), st.lists(st.booleans(), min_size=20, max_size=20))
 def test_the_ends_hold_every_order_that_the_tests_leave_open(order, n, told_pairs):
     values = [np.arange(n), np.array([*order][:n])]
@@ -93,7 +93,6 @@ def test_one_model_has_no_order():
     assert alone.n_pairs == 0
 
 
-@settings(deadline=None)
 @given(st.permutations(range(7)), st.integers(2, 7))
 def test_tau_is_scipy_s_without_ties(order, n):
     first, second = list(range(n)), order[:n]

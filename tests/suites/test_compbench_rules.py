@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from verism.suites.compbench import spatial
@@ -47,7 +47,6 @@ from verism.suites.compbench.vocabulary import (
 )
 
 HERE = Path(__file__).parent
-calm = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
 def table(name):
@@ -200,13 +199,11 @@ OPPOSITE = {
 }
 
 
-@calm
 @given(box_values, box_values, st.sampled_from(sorted(OPPOSITE)))
 def test_relations_turn_with_their_objects(a, b, relation):
     assert spatial.released_position(relation, a, b) == spatial.released_position(OPPOSITE[relation], b, a)
 
 
-@calm
 @given(box_values, box_values, st.sampled_from(RELATIONS), st.floats(0.1, 1), st.floats(0.1, 1))
 def test_released_2d_scores_are_0_or_at_least_one_half(a, b, relation, first, second):
     boxes = [seen("cat", first, a), seen("dog", second, b)]
@@ -341,7 +338,6 @@ def test_labels_that_contain_the_name_stand_in_where_none_equals_it():
     assert released_numbers(boat, two)[0].found == revised_numbers(boat, two)[0].found == 2
 
 
-@calm
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 8)), min_size=1, max_size=5))
 def test_numeracy_scores_lie_between_0_and_1_and_are_1_for_exact_numbers_alone(pairs):
     score = score_of([Counted(name="cat", asked=asked, found=found) for asked, found in pairs])
@@ -377,7 +373,6 @@ def test_binding_products_by_hand():
     assert revised_binding([0.5, None]) is None
 
 
-@calm
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_a_product_is_never_above_the_geometric_mean(probabilities):
     rounded = 5e-5 * (len(probabilities) + 1)

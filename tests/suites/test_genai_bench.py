@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from commands import verism
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from tiny_vision_language import qwen2_vl
@@ -205,7 +205,6 @@ def test_means_and_agreement_of_raters_by_hand(files):
 
 
 # ------------------------------------------------------------------------------------------------------ 4. best of some
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), min_size=1, max_size=6), st.data())
 def test_expected_pick_is_the_mean_over_all_draws(rows, data):
     k = data.draw(st.integers(1, len(rows)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from block_scoring import assert_equal_in_blocks
 from fakes import Guesser
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from tiny_vision_language import qwen2_vl
@@ -130,7 +130,6 @@ def test_one_token_behind_two_spellings_counts_once_in_revised_and_twice_as_rele
     assert share == pytest.approx(0.4 / 0.6)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other work on the machine is no failure
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=12))
 def test_geometric_mean_is_never_above_the_arithmetic_one(values):
     assert geometric_mean(values) <= arithmetic_mean(values) + 1e-12

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from verism.suites.geneval.aggregation import released_summary, summary_of_counts
@@ -61,7 +61,6 @@ boxes = st.tuples(*[st.integers(0, 400)] * 2, *[st.integers(1, 200)] * 2).map(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other work on the machine is no failure
 @given(boxes, boxes)
 def test_relations_turn_round_when_the_objects_change_places(a, b):
     for relations in (released_relations, paper_relations):

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from verism.errors import UsageError
@@ -141,7 +141,6 @@ def test_unknown_parent_is_refused():
 ANSWERS = st.lists(st.sampled_from([0.0, 0.3, 0.7, 1.0, None]), min_size=1, max_size=8)
 
 
-@settings(deadline=None)
 @given(ANSWERS, st.data())
 def test_none_is_at_least_plain_and_plain_at_least_cascading(answers, data):
     own = {str(n): value for n, value in enumerate(answers)}
@@ -159,7 +158,6 @@ def test_none_is_at_least_plain_and_plain_at_least_cascading(answers, data):
             assert cascade[name] == 0
 
 
-@settings(deadline=None)
 @given(ANSWERS, st.data())
 def test_graded_and_yes_or_no_values_agree_where_answers_are_plain(answers, data):
     right = {n: None if value is None else value > 0.5 for n, value in enumerate(answers)}
