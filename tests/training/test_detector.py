@@ -274,6 +274,33 @@ def test_boxes_move_with_their_objects(options: AugmentConfig, small: bool, seed
                     assert float(strip.float().mean()) < brightest - 40
 
 
+@pytest.mark.parametrize("gamma", [None, -0.2, 0.3])
+def test_colors_are_varied_as_each_step_says(gamma: float | None):
+    class Drawn:
+        """Gives what it is told, in the order in which ``_recolored`` asks."""
+
+        def __init__(self) -> None:
+            bent = [] if gamma is None else [gamma]
+            self.numbers = [1.2, 100.0, *bent, 0.9, 1.1, 5.0, np.array([0.5, 0.0, -1.0])]
+
+        def uniform(self, *_: float) -> Any:
+            return self.numbers.pop(0)
+
+        def random(self) -> float:
+            return 0.0 if gamma is not None else 1.0
+
+    pixel = np.array([120.0, 100.0, 80.0])
+    expected = pixel * 1.2 - 0.2 * (0.299 * 120 + 0.587 * 100 + 0.114 * 80)
+    if gamma is not None:
+        expected = 255 * (expected / 255) ** math.exp(gamma)
+    expected = ((expected - 100) * 0.9 + 100) * 1.1 + 5
+    expected = expected * (1 + 0.1 * np.array([0.5, 0.0, -1.0]))
+    image = Image.fromarray(np.full((2, 2, 3), pixel, dtype=np.uint8))
+    varied = detector_augmentation._recolored(image, False, Drawn(), AugmentConfig(gamma=0.5))  # type: ignore[arg-type]
+    # In whole numbers, once on the way and once at the end.
+    np.testing.assert_allclose(np.asarray(varied)[0, 0], expected, atol=1.5)
+
+
 def test_collages_show_objects_of_many_images_with_their_own_labels():
     # Six images, each with one square of its own grey level, which is also its label and colour.
     images = np.zeros((6, 128, 128, 3), dtype=np.uint8)
