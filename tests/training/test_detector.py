@@ -296,7 +296,8 @@ def test_colors_are_varied_as_each_step_says(gamma: float | None):
     expected = ((expected - 100) * 0.9 + 100) * 1.1 + 5
     expected = expected * (1 + 0.1 * np.array([0.5, 0.0, -1.0]))
     image = Image.fromarray(np.full((2, 2, 3), pixel, dtype=np.uint8))
-    varied = detector_augmentation._recolored(image, False, Drawn(), AugmentConfig(gamma=0.5))  # type: ignore[arg-type]
+    drawn: Any = Drawn()
+    varied = detector_augmentation._recolored(image, False, drawn, AugmentConfig(gamma=0.5))
     # Rounded to whole numbers at the end, and once on the way where gamma is varied.
     np.testing.assert_allclose(np.asarray(varied)[0, 0], expected, atol=0.6 if gamma is None else 1.5)
 
