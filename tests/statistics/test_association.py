@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score, matthews_corrcoef, roc_auc_score
 
 from verism.statistics import krippendorff_alpha
+from verism.statistics._common import mean_ranks
 from verism.statistics.agreement import cohen_kappa, fleiss_kappa, rating_counts
 from verism.statistics.association import (
     FEW,
@@ -102,6 +103,13 @@ def test_coefficients_with_and_without_ties_are_those_of_scipy(seed, digits):
     assert pearson_r(x, y) == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-14)
     assert spearman(x, y, **QUICK).value == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-14)
     assert roc_area(x, y > 0) == pytest.approx(roc_auc_score(y > 0, x), abs=1e-14)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 40, 2_000])
+@pytest.mark.parametrize("kinds", [1, 5, 1_000_000])
+def test_ranks_are_those_of_scipy(n, kinds):
+    values = np.random.default_rng(n).integers(-kinds, kinds, n) / 3
+    assert np.array_equal(mean_ranks(values), stats.rankdata(values))
 
 
 @pytest.mark.parametrize("n", [2, 3, 24, FEW, FEW + 1])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from verism.statistics._common import Floats, finite_pair
+from verism.statistics._common import Floats, finite_pair, mean_ranks
 from verism.statistics.agreement import Agreement, bootstrap_interval, cluster_labels, plain_value, rating_counts
 
 __all__ = [
@@ -154,10 +154,8 @@ def spearman_rho(x: ArrayLike, y: ArrayLike) -> float:
     Raises:
         ValueError: unequal lengths, NaN or infinity.
     """
-    from scipy.stats import rankdata
-
     a, b = finite_pair(x, y)
-    return pearson_r(rankdata(a), rankdata(b))
+    return pearson_r(mean_ranks(a), mean_ranks(b))
 
 
 def pearson_r(x: ArrayLike, y: ArrayLike) -> float:
@@ -191,8 +189,6 @@ def roc_area(scores: ArrayLike, truth: ArrayLike) -> float:
     Raises:
         ValueError: unequal lengths, NaN or infinity, a truth other than 0 and 1.
     """
-    from scipy.stats import rankdata
-
     score, label = finite_pair(scores, truth)
     positive = label == 1
     if not (positive | (label == 0)).all():
@@ -200,7 +196,7 @@ def roc_area(scores: ArrayLike, truth: ArrayLike) -> float:
     n, m = int(positive.sum()), int((~positive).sum())
     if n == 0 or m == 0:
         return math.nan
-    return float((rankdata(score)[positive].sum() - n * (n + 1) / 2) / (n * m))
+    return float((mean_ranks(score)[positive].sum() - n * (n + 1) / 2) / (n * m))
 
 
 def _is_constant(values: Floats) -> bool:

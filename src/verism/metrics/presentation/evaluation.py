@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from verism.statistics import Interval
-from verism.statistics._common import cluster_codes, finite_pair
+from verism.statistics._common import cluster_codes, finite_pair, mean_ranks
 from verism.statistics.association import kendall_tau, matthews, pearson_r, roc_area
 
 __all__ = [
@@ -334,10 +334,8 @@ class ScoreAgreement(NamedTuple):
 
 def score_agreement(automatic: ArrayLike, reference: ArrayLike) -> ScoreAgreement:
     """Ranks of models (and settings) by their GEP scores, and how well the two orders agree (Table 6)."""
-    from scipy.stats import rankdata
-
     a, b = finite_pair(automatic, reference)
-    return ScoreAgreement(kendall_tau(a, b), rankdata(a).astype(np.float64), rankdata(b).astype(np.float64))
+    return ScoreAgreement(kendall_tau(a, b), mean_ranks(a), mean_ranks(b))
 
 
 # ---------------------------------------------------------------------------------------------------------------- AUC
@@ -471,17 +469,15 @@ def _auc_input(
 
 def _auc(label: Floats, estimate: Floats, codes: NDArray[np.intp], confidence: float) -> tuple[AUC, Floats]:
     """The AUC and what each image adds to its error: squared sums over clusters make the variance."""
-    from scipy.stats import rankdata
-
     positive = label == 1
     m, n = int(positive.sum()), int((~positive).sum())
     if m == 0 or n == 0:
         return AUC(math.nan, math.nan, math.nan, m, n), np.zeros(len(label))
-    ranks = rankdata(estimate)
+    ranks = mean_ranks(estimate)
     # Share of the other kind that lies on the right side of each image.
     right = np.empty(len(label))
-    right[positive] = (ranks[positive] - rankdata(estimate[positive])) / n
-    right[~positive] = 1 - (ranks[~positive] - rankdata(estimate[~positive])) / m
+    right[positive] = (ranks[positive] - mean_ranks(estimate[positive])) / n
+    right[~positive] = 1 - (ranks[~positive] - mean_ranks(estimate[~positive])) / m
     value = roc_area(estimate, label)
     clusters_positive, clusters_negative = len(np.unique(codes[positive])), len(np.unique(codes[~positive]))
     parts = right - value
