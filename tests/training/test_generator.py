@@ -55,12 +55,27 @@ LANGUAGE = Language(
 )
 
 
+WRITERS: dict[str, Any] = {"width": 32, "depth": 2, "workers": 1}  # to trace four blocks takes twice as long
+CODERS: dict[str, Any] = {"width": 0.25, "batch_size": 4, "workers": 1}
+
+
 @pytest.fixture(scope="session")
 def trained(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A model after three steps, by the command, with its card: it renders nonsense, but in the right form."""
+    """A small model after three steps, by the command, with its card: it renders nonsense, but in the right form."""
     out = tmp_path_factory.mktemp("trained")
     words = ("--suite", "paintskills", "--skill", "all", "--scenes", scenes, "--steps", 3, "--batch", 4, "--workers", 1)
-    with in_float32():  # ten times faster where a processor has no instructions for bfloat16
+    parts = training._parts
+
+    def small(config: GeneratorConfig) -> tuple[AutoencoderConfig, WriterConfig]:
+        coders, writer = parts(config)
+        return coders, replace(writer, **WRITERS)
+
+    with (
+        in_float32(),  # ten times faster where a processor has no instructions for bfloat16
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(training, "_parts", small)
+        words += ("--width", CODERS["width"])
         done = verism("train", "generator", "--base", "builtin", *words, "--out", out, "--evaluate", 3)
     assert done.exit_code == 0, done.output
     assert "mean" in done.stdout  # the table of scores, above the card
@@ -437,8 +452,8 @@ def test_training_goes_on_with_a_larger_budget(
 ) -> None:
     shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
     before = averaged_weights(tmp_path / AUTOENCODERS)["figures.head.weight"]
-    train_autoencoders(layers, AutoencoderConfig(steps=4, batch_size=4, workers=1), out=tmp_path)
-    train_writer(layers, WriterConfig(steps=4, workers=1), out=tmp_path)
+    train_autoencoders(layers, AutoencoderConfig(steps=4, **CODERS), out=tmp_path)
+    train_writer(layers, WriterConfig(steps=4, **WRITERS), out=tmp_path)
     for name, kind in ((AUTOENCODERS, KIND), (WRITER, "writer")):
         assert read_header(tmp_path / name, kind).step == 4
     assert (averaged_weights(tmp_path / AUTOENCODERS)["figures.head.weight"] != before).any()
