@@ -839,6 +839,28 @@ def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
             assert torch.cosine_similarity(a, b, dim=0) > 0.99, name
 
 
+@pytest.mark.usefixtures("float32", "one_thread")
+def test_class_and_color_alone_are_learnt(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):
+    out, scenes, before = trained
+    swapped = [replace(t, colors=np.where(t.colors < 0, -1, 1 - t.colors), labels=(t.labels + 1) % 3) for t in scenes.targets]
+    others = replace(scenes, targets=swapped)
+    options: dict[str, Any] = {"start": str(out / "detector.onnx"), "augment": None, "learn": "kinds", "lr": 5e-3}
+    checkpoint = train(others, tmp_path, steps=60, **options)
+    path = training.export_onnx(checkpoint, tmp_path / "detector.onnx", threshold=0.4)
+    weights, old = (read_onnx((folder / "detector.onnx").read_bytes())[0] for folder in (tmp_path, out))
+    for name, value in old.items():
+        learnt = name.startswith("network.what")
+        assert learnt != torch.allclose(weights[name], value, rtol=1e-5, atol=1e-6), name
+    after = BuiltinDetector(path, threads=1)
+    assert evaluate_detector(after, others)["exact_set"] > evaluate_detector(before, others)["exact_set"]
+    for one, other in zip(before.detect(list(scenes.images)), after.detect(list(scenes.images)), strict=True):
+        first, second = (np.lexsort(f.boxes.T) for f in (one, other))
+        np.testing.assert_allclose(one.boxes[first], other.boxes[second], atol=0.01)
+        np.testing.assert_allclose(one.objectness[first], other.objectness[second], atol=1e-3)
+    with pytest.raises(UsageError, match="give --start"):
+        train(scenes, tmp_path / "none", steps=1, learn="kinds")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
 @pytest.mark.usefixtures("float32", "one_thread")
 def test_processes_prepare_the_batches_that_a_worker_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

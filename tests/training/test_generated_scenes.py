@@ -12,7 +12,7 @@ from PIL import Image
 from verism.generators.layered import Description, Placed, compose, compose_with_owners
 from verism.judges.detection.decode import box_iou
 from verism.suites.paintskills.vocabulary import COLORS
-from verism.training.generated_scenes import crowded, generate_train_scenes, shows_color
+from verism.training.generated_scenes import crowded, generate_train_scenes, shown_color
 from verism.training.scene_arrays import extent, load_scene_arrays
 
 PAINT = {
@@ -29,13 +29,39 @@ PAINT = {
 def test_a_paint_has_its_own_name_and_no_other(color: str):
     dark = tuple(v // 2 + 25 for v in PAINT[color])
     pixels = np.array([PAINT[color]] * 50 + [dark] * 10 + [(20, 20, 20)] * 40)
-    assert [name for name in COLORS if shows_color(pixels, name)] == [color]
+    assert [name for name in COLORS if shown_color(pixels, name) == name] == [color]
+    assert {shown_color(pixels, name) for name in (*COLORS, None)} == {color}
 
 
 def test_a_color_that_little_of_an_object_shows_is_not_its_color():
     pixels = np.array([PAINT["red"]] * 25 + [(20, 20, 20)] * 75)
-    assert not shows_color(pixels, "red")
-    assert not shows_color(np.array([PAINT["red"]] * 40 + [PAINT["blue"]] * 60), "red")
+    assert shown_color(pixels, "red") is None
+    assert shown_color(np.array([PAINT["red"]] * 40 + [PAINT["blue"]] * 60), "red") is None
+
+
+@pytest.mark.parametrize(
+    ("rgb", "shown"),
+    [
+        ((60, 170, 200), "blue"),  # of a bird that was asked for in white
+        ((235, 110, 90), "red"),
+        ((230, 130, 30), None),  # orange
+        ((40, 190, 170), None),  # turquoise
+        ((210, 20, 120), None),  # magenta
+        ((120, 70, 50), None),  # brown
+        ((225, 190, 200), None),  # pink
+        ((120, 120, 120), None),
+    ],
+)
+def test_a_color_that_was_not_asked_for_is_known_where_it_is_clear(rgb: tuple[int, int, int], shown: str | None):
+    pixels = np.array([rgb] * 60 + [(20, 20, 20)] * 40)
+    assert shown_color(pixels, "white") == shown
+    assert shown_color(pixels) == shown
+
+
+def test_a_color_that_was_asked_for_may_be_weaker():
+    dark_red = np.array([(120, 70, 50)] * 40 + [(30, 30, 30)] * 60)
+    assert shown_color(dark_red, "red") == "red"
+    assert shown_color(dark_red) is None
 
 
 def test_owners_are_what_is_seen_of_layers():

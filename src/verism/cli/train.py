@@ -40,6 +40,7 @@ _FLAGS = {
     "epochs": "--epochs",
     "start": "--start",
     "keep": "--keep",
+    "learn": "--learn",
     "held_out": "--held-out",
     "lora_rank": "--lora",
     "batch_size": "--batch",
@@ -210,7 +211,9 @@ def train_detector(
     put_json(without_nan(result))
 
 
-def _rendered_options(label: str, config: type, rendering: Rendering, *, out: str) -> Callable[[F], F]:
+def _rendered_options(
+    label: str, config: type, rendering: Rendering, *, out: str, without: tuple[str, ...] = ()
+) -> Callable[[F], F]:
     """Options of a training whose examples can be rendered.
 
     Args:
@@ -218,6 +221,7 @@ def _rendered_options(label: str, config: type, rendering: Rendering, *, out: st
         config: settings class.
         rendering: how many images are rendered by default.
         out: help of ``--out``.
+        without: settings that are no options of this command.
     """
     options: tuple[Callable[[Any], Any], ...] = (
         click.option(
@@ -233,7 +237,7 @@ def _rendered_options(label: str, config: type, rendering: Rendering, *, out: st
             help="Test images to render with another seed; 0: none.",
         ),
         click.option("--out", required=True, type=PathType(), help=out),
-        _setting_options({label: config}),
+        _setting_options({label: config}, without=without),
         click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint."),
         click.option("--export-only", is_flag=True, help="Export and measure the current checkpoint of --out."),
     )  # fmt: skip
@@ -278,8 +282,9 @@ def train_embedder(**options: Any) -> None:
 
 @train.command("faces")
 @_rendered_options(
-    "faces", FacesConfig, FACE_RENDERING, out="Output folder: checkpoint, log, face_finder.onnx, evaluation."
-)
+    "faces", FacesConfig, FACE_RENDERING, out="Output folder: checkpoint, log, face_finder.onnx, evaluation.",
+    without=("learn",),
+)  # fmt: skip
 def train_faces(**options: Any) -> None:
     """Train a small face finder on rendered people of all skin tones, and export it to ONNX. Resumes.
 

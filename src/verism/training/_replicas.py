@@ -91,7 +91,7 @@ class NetworkLearner:
         self._processes = cores if ahead else 0
         self._prepared: tuple[int, Iterator[tuple[Any, ...]]] | None = None
         channels_last(network).to(self.device)
-        named = dict(network.named_parameters())
+        named = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
         self.parameters = list(named.values())
         # Biases and the weights of norms are not decayed.
         groups = [{n: p for n, p in named.items() if (p.ndim > 1) is decayed} for decayed in (True, False)]

@@ -99,7 +99,8 @@ def train_detector(
         The checkpoint.
 
     Raises:
-        UsageError: nothing to learn from, neither steps nor minutes given, or a checkpoint of other settings.
+        UsageError: nothing to learn from, neither steps nor minutes given, kinds alone are to be learnt and there is no
+            detector to start from, or a checkpoint of other settings.
         VerismError: the loss stays infinite.
     """
     require("torch", extra="train", purpose=_PURPOSE)
@@ -112,6 +113,8 @@ def train_detector(
     config.check_length()
     if len(arrays) == 0:
         raise UsageError("there is no image to learn from; render some with `verism scenes render`")
+    if config.learn == "kinds" and config.start is None:
+        raise UsageError("class and colour alone can be learnt by a detector that finds objects: give --start as well")
     settings = _Settings(
         classes=config.classes, colors=config.colors, size=int(arrays.images[0].shape[0]), width=config.width,
         batch_size=config.batch_size, seed=config.seed,
@@ -124,6 +127,8 @@ def train_detector(
         augment, begun = None if augment is None else replace(augment, small_until=0.0), 0.5
         if not (config.resume and (out / CHECKPOINT).is_file()):
             _start(network, config, arrays)
+    if config.learn == "kinds":
+        network.learn_kinds()
 
     def batch(indices: np.ndarray, rng: np.random.Generator, done: float) -> tuple[torch.Tensor, BatchTargets]:
         if augment is None:

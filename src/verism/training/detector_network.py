@@ -136,6 +136,7 @@ class DetectorNetwork(nn.Module):
     def __init__(self, n_classes: int, n_colors: int, *, width: float = 1.0) -> None:
         super().__init__()
         self.n_classes, self.n_colors = n_classes, n_colors
+        self._fixed: list[nn.Module] = []
         channels = _channels(width)
         neck = max(8, round(_NECK * width / 8) * 8)
         self.stem, self.stages = _trunk(channels)
@@ -148,6 +149,20 @@ class DetectorNetwork(nn.Module):
         nn.init.normal_(self.where_out.weight, std=0.01)
         # One cell in a hundred is a centre to begin with (RetinaNet, arXiv:1708.02002, Sec. 3.3).
         self.where_out.bias = nn.Parameter(torch.tensor([-math.log(99), 0.0, 0.0, 0.0, 0.0]))
+
+    def learn_kinds(self) -> None:
+        """From now on learn class and colour alone; normalisations of all else stay as they are."""
+        self._fixed = [m for name, m in self.named_children() if name not in ("what", "what_out")]
+        for module in self._fixed:
+            module.requires_grad_(False)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> DetectorNetwork:
+        """See ``torch.nn.Module.train``; what is not learnt stays in evaluation mode."""
+        super().train(mode)
+        for module in self._fixed:
+            module.eval()
+        return self
 
     def features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """What is read per cell, of images (B, 3, S, S), RGB, values 0 to 255, S a multiple of 32.

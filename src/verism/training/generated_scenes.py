@@ -1,7 +1,8 @@
 """Images of train prompts by the built-in generator, with boxes and masks: the detector's examples of its soft images.
 
 The generator describes an image before it draws it, so which object is where is known, whether or not the prompt asked
-for it. Its colours are not: a colour that was asked for is taken as shown only where enough of the object has it.
+for it. Its colours are not: they are measured, and a colour that was asked for counts only where enough of the object
+has it. Where every known colour was one asked for, a detector would learn that a bird asked for in white is white.
 
 Objects of its images overlap more often than rendered ones, and where two of one class do, a detector that saw few such
 pairs gives them one box. In most images of several objects these are therefore moved together.
@@ -35,7 +36,7 @@ from verism.suites.paintskills.suite import PaintSkills
 from verism.training.scene_arrays import extent
 from verism.training.settings import TRAIN_SUITE
 
-__all__ = ["COLOR_SHARE", "crowded", "generate_train_scenes", "shows_color"]
+__all__ = ["COLOR_SHARE", "crowded", "generate_train_scenes", "shown_color"]
 
 _LEAST_VISIBLE = 0.4  # of each object; images in which one is hidden more are left out
 _LEAST_PIXELS = 60  # of each object in 256 x 256 pixels
@@ -50,19 +51,26 @@ _HUES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "red": (-25.0, 18.0),
         "yellow": (38.0, 72.0),
         "green": (85.0, 170.0),
-        "blue": (195.0, 258.0),
-        "purple": (262.0, 325.0),
+        "blue": (185.0, 252.0),
+        "purple": (256.0, 325.0),
     }
 )
-"""Hues in degrees; rendered objects of these colours have 0, 52, 124, 238 and 291 degrees in the median."""
+"""Hues in degrees; rendered objects of these colours have 0, 52, 124, 238 and 291 degrees in the median. What lies
+between has no name of these: orange, lime, turquoise, magenta."""
+
+_CLEAR_SHARE = 0.5  # of an object's pixels that must have a colour which was not asked for
 
 
-def shows_color(pixels: np.ndarray, color: str) -> bool:
-    """Whether an object shows a colour: on ``COLOR_SHARE`` of its pixels, and on more of them than any other.
+def shown_color(pixels: np.ndarray, asked: str | None = None) -> str | None:
+    """The colour that an object shows, by the hues of its pixels; None where it has none of the suite's, or several.
+
+    A colour that was asked for is shown if ``COLOR_SHARE`` of the pixels have it, and more than any other. Any other
+    must be clear: half of the pixels have it, in full strength (no brown, pink or grey), and at most half as
+    many any other hue.
 
     Args:
         pixels: RGB of the object's pixels, shape (N, 3), 0 to 255.
-        color: one of the suite's colours.
+        asked: the colour of the prompt; None: it names none.
     """
     rgb = np.asarray(pixels, dtype=np.float64) / 255
     highest, lowest = rgb.max(axis=1), rgb.min(axis=1)
@@ -73,11 +81,21 @@ def shows_color(pixels: np.ndarray, color: str) -> bool:
     hue = 60 * np.select(
         [highest == red, highest == green], [(green - blue) / safe, (blue - red) / safe + 2], (red - green) / safe + 4
     )
-    vivid = (saturation > 0.3) & (highest > 0.2)
-    shares = {name: float((vivid & ((hue - low) % 360 < high - low)).mean()) for name, (low, high) in _HUES.items()} | {
-        "white": float(((saturation < 0.22) & (highest > 0.45)).mean())
-    }
-    return shares[color] >= COLOR_SHARE and shares[color] == max(shares.values())
+
+    def shares(vivid: np.ndarray, white: np.ndarray) -> dict[str, float]:
+        return {name: float((vivid & ((hue - low) % 360 < high - low)).mean()) for name, (low, high) in _HUES.items()} | {
+            "white": float(white.mean())
+        }
+
+    weak = shares((saturation > 0.3) & (highest > 0.2), (saturation < 0.18) & (highest > 0.45))
+    if asked is not None and weak[asked] >= max(COLOR_SHARE, *weak.values()):
+        return asked
+    vivid = (saturation > 0.4) & (spread > np.where(highest == red, 0.38, 0.18))  # faint red and yellow are brown
+    strong = shares(vivid, (saturation < 0.15) & (highest > 0.6))
+    best = max(strong, key=strong.__getitem__)
+    between = float(vivid.mean()) - sum(share for name, share in strong.items() if name != "white")
+    others = max(between, *(share for name, share in weak.items() if name != best))
+    return best if strong[best] >= max(_CLEAR_SHARE, 2 * others) else None
 
 
 def crowded(description: Description, rng: np.random.Generator) -> Description:
@@ -144,9 +162,8 @@ def generate_train_scenes(
             asked = {o.label: o.color for o in scene.objects}
             objects = []
             for k, placed in enumerate(description.objects):
-                color = asked.get(placed.label, "plain")
-                if color == "plain" or not shows_color(pixels[owners == k + 1], color):
-                    color = "plain"
+                wanted = asked.get(placed.label, "plain")
+                color = shown_color(pixels[owners == k + 1], None if wanted == "plain" else wanted) or "plain"
                 objects.append(SceneObject(shape=shape_of[placed.label], label=placed.label, color=color))
             write_whole(image_path(out, skill, scene.scene_id), encode_png(pixels), sync=False)
             write_whole(mask_path(out, skill, scene.scene_id), encode_png(owners), sync=False)

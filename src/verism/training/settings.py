@@ -291,6 +291,11 @@ class DetectorConfig(NetworkConfig):
         0.0,
         within="[0, 1)",
     )
+    learn: Literal["all", "kinds"] = setting(
+        "What to learn: all, or class and colour alone (kinds), which takes half the time and leaves the boxes of the "
+        "detector it starts from as they are.",
+        "all",
+    )
     classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
     colors: tuple[str, ...] = setting("Colours to learn.", PAINTSKILLS_COLORS)
     width: float = setting("Factor of the network's channels; 1.0: 4.6 million parameters.", 0.8, within="(0, inf)")
