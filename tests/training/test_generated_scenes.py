@@ -48,7 +48,7 @@ def test_a_color_that_little_of_an_object_shows_is_not_its_color():
         ((40, 190, 170), None),  # turquoise
         ((210, 20, 120), None),  # magenta
         ((120, 70, 50), None),  # brown
-        ((225, 190, 200), None),  # pink
+        ((225, 150, 170), None),  # pink
         ((120, 120, 120), None),
     ],
 )
