@@ -49,7 +49,7 @@ def test_a_color_that_little_of_an_object_shows_is_not_its_color():
         ((210, 20, 120), None),  # magenta
         ((120, 70, 50), None),  # brown
         ((225, 150, 170), None),  # pink
-        ((120, 120, 120), None),
+        ((100, 100, 100), None),  # grey
     ],
 )
 def test_a_color_that_was_not_asked_for_is_known_where_it_is_clear(rgb: tuple[int, int, int], shown: str | None):
