@@ -857,6 +857,10 @@ def test_class_and_color_alone_are_learnt(trained: tuple[Path, SceneArrays, Buil
         first, second = (np.lexsort(f.boxes.T) for f in (one, other))
         np.testing.assert_allclose(one.boxes[first], other.boxes[second], atol=0.01)
         np.testing.assert_allclose(one.objectness[first], other.objectness[second], atol=1e-3)
+    kept = training.with_calibration(Path(shutil.copy(out / "detector.onnx", tmp_path)), score_scale=2.0, score_shift=1.5)
+    training.finish(tmp_path, others, others.subset([]), begun_from=kept.read_bytes(), recalibrate=False)
+    properties = read_onnx((tmp_path / "detector.onnx").read_bytes())[1]
+    assert [float(properties[key]) for key in ("score_scale", "score_shift", "threshold")] == [2.0, 1.5, 0.4]
     with pytest.raises(UsageError, match="give --start"):
         train(scenes, tmp_path / "none", steps=1, learn="kinds")
 

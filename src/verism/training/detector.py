@@ -321,6 +321,7 @@ def finish(
     *,
     kept: tuple[bytes, float] | None = None,
     begun_from: bytes | None = None,
+    recalibrate: bool = True,
     threads: int | None = None,
 ) -> dict[str, Any]:
     """Export a trained checkpoint with calibrated scores and threshold, and measure it.
@@ -335,6 +336,7 @@ def finish(
         val: unseen scenes: the numbers to quote. May be empty.
         kept: as of ``export_onnx``.
         begun_from: ONNX file of the detector which the training started from; None: there is none.
+        recalibrate: whether scores and threshold are calibrated on ``held_out``; otherwise those of ``begun_from`` stay.
         threads: number of threads of onnxruntime; None: its own choice.
 
     Returns:
@@ -348,11 +350,16 @@ def finish(
         trained, _ = read_settings(out / CHECKPOINT, "detector", _Settings)
         look = second_look.within(begun_from, trained.classes, trained.colors)
     export_onnx(out / CHECKPOINT, path, kept=kept)
-    scale, shift = fit_score_calibration(detect_all(BuiltinDetector(path, threads=threads), held_out), held_out)
+    known = {} if begun_from is None or recalibrate else read_onnx(begun_from)[1]
+    stays = "score_scale" in known  # files of before hold their calibration within the network
+    if stays:
+        scale, shift = float(known["score_scale"]), float(known["score_shift"])
+    else:
+        scale, shift = fit_score_calibration(detect_all(BuiltinDetector(path, threads=threads), held_out), held_out)
     with_calibration(path, score_scale=scale, score_shift=shift, second_look=look)
     detector = BuiltinDetector(path, threads=threads)
     found = detect_all(detector, held_out)
-    threshold = calibrate_threshold(found, held_out)
+    threshold = float(known["threshold"]) if stays else calibrate_threshold(found, held_out)
     result: dict[str, Any] = {"score_scale": scale, "score_shift": shift, "threshold": threshold}
     for name, arrays in (("held_out", held_out), ("val", val)):
         if len(arrays):
@@ -447,4 +454,7 @@ def train_and_export(
     assert isinstance(config, DetectorConfig)
     start = None if config.start is None else detector_file(None if config.start == "builtin" else config.start)
     kept = (start, config.keep) if config.keep and start is not None else None
-    return finish(out, calibration, arrays.of_split("val"), kept=kept, begun_from=start, threads=config.workers)
+    return finish(
+        out, calibration, arrays.of_split("val"), kept=kept, begun_from=start, recalibrate=config.learn == "all",
+        threads=config.workers,
+    )  # fmt: skip

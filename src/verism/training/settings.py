@@ -292,8 +292,8 @@ class DetectorConfig(NetworkConfig):
         within="[0, 1)",
     )
     learn: Literal["all", "kinds"] = setting(
-        "What to learn: all, or class and colour alone (kinds), which takes half the time and leaves the boxes of the "
-        "detector it starts from as they are.",
+        "What to learn: all, or class and colour alone (kinds), which takes half the time and leaves boxes, score "
+        "calibration and threshold of the detector it starts from as they are.",
         "all",
     )
     classes: tuple[str, ...] = setting("Classes to learn.", PAINTSKILLS_CLASSES)
