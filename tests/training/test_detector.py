@@ -842,7 +842,9 @@ def test_every_weight_gets_its_own_gradient(tmp_path: Path, workers: int):
 @pytest.mark.usefixtures("float32", "one_thread")
 def test_class_and_color_alone_are_learnt(trained: tuple[Path, SceneArrays, BuiltinDetector], tmp_path: Path):
     out, scenes, before = trained
-    swapped = [replace(t, colors=np.where(t.colors < 0, -1, 1 - t.colors), labels=(t.labels + 1) % 3) for t in scenes.targets]
+    swapped = [
+        replace(t, colors=np.where(t.colors < 0, -1, 1 - t.colors), labels=(t.labels + 1) % 3) for t in scenes.targets
+    ]
     others = replace(scenes, targets=swapped)
     options: dict[str, Any] = {"start": str(out / "detector.onnx"), "augment": None, "learn": "kinds", "lr": 5e-3}
     checkpoint = train(others, tmp_path, steps=60, **options)
@@ -857,7 +859,9 @@ def test_class_and_color_alone_are_learnt(trained: tuple[Path, SceneArrays, Buil
         first, second = (np.lexsort(f.boxes.T) for f in (one, other))
         np.testing.assert_allclose(one.boxes[first], other.boxes[second], atol=0.01)
         np.testing.assert_allclose(one.objectness[first], other.objectness[second], atol=1e-3)
-    kept = training.with_calibration(Path(shutil.copy(out / "detector.onnx", tmp_path)), score_scale=2.0, score_shift=1.5)
+    kept = training.with_calibration(
+        Path(shutil.copy(out / "detector.onnx", tmp_path)), score_scale=2.0, score_shift=1.5
+    )
     training.finish(tmp_path, others, others.subset([]), begun_from=kept.read_bytes(), recalibrate=False)
     properties = read_onnx((tmp_path / "detector.onnx").read_bytes())[1]
     assert [float(properties[key]) for key in ("score_scale", "score_shift", "threshold")] == [2.0, 1.5, 0.4]

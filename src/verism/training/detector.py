@@ -336,7 +336,7 @@ def finish(
         val: unseen scenes: the numbers to quote. May be empty.
         kept: as of ``export_onnx``.
         begun_from: ONNX file of the detector which the training started from; None: there is none.
-        recalibrate: whether scores and threshold are calibrated on ``held_out``; otherwise those of ``begun_from`` stay.
+        recalibrate: whether to calibrate scores and threshold on ``held_out``; otherwise those of ``begun_from`` stay.
         threads: number of threads of onnxruntime; None: its own choice.
 
     Returns:

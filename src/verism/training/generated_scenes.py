@@ -83,9 +83,9 @@ def shown_color(pixels: np.ndarray, asked: str | None = None) -> str | None:
     )
 
     def shares(vivid: np.ndarray, white: np.ndarray) -> dict[str, float]:
-        return {name: float((vivid & ((hue - low) % 360 < high - low)).mean()) for name, (low, high) in _HUES.items()} | {
-            "white": float(white.mean())
-        }
+        return {
+            name: float((vivid & ((hue - low) % 360 < high - low)).mean()) for name, (low, high) in _HUES.items()
+        } | {"white": float(white.mean())}
 
     weak = shares((saturation > 0.3) & (highest > 0.2), (saturation < 0.18) & (highest > 0.45))
     if asked is not None and weak[asked] >= max(COLOR_SHARE, *weak.values()):
