@@ -79,6 +79,12 @@ def test_whole_file_killed_while_writing_leaves_the_old_file(tmp_path: Path) -> 
     assert [(p.name[0], p.suffix) for p in left] == [(".", ".tmp")]  # hidden, so that no listing takes it for a file
 
 
+def test_whole_file_gets_the_name_that_it_is_given_once_it_is_filled(tmp_path: Path) -> None:
+    with whole_file(tmp_path / "folder" / "any.txt", name=lambda: temporary.read_text()) as temporary:
+        temporary.write_text("name.txt")
+    assert [(p.name, p.read_text()) for p in (tmp_path / "folder").iterdir()] == [("name.txt", "name.txt")]
+
+
 def test_whole_file_error_inside_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     write_whole(path, "old")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import pickle
@@ -102,18 +103,23 @@ def test_who_needs_a_file_of_this_machine_is_told_so():
 
 
 # ------------------------------------------------------------------------------------------------------------- objects
-@pytest.mark.parametrize("create", [True, False])
-def test_a_shard_is_sent_without_a_copy_of_it(create, store, monkeypatch):
-    shard, sent, put = bytearray(np.random.default_rng(0).bytes(6 << 20)), [], obstore.put
+@pytest.mark.parametrize("size", [0, 9, 12 << 20])
+def test_a_file_is_sent_from_the_disk_and_seen_whole_under_the_name_it_gets_at_the_end(size, store, monkeypatch):
+    content, sent, put = np.random.default_rng(0).bytes(size), [], obstore.put
 
-    def record(to, key, content, **how):
-        sent.append(content)
-        return put(to, key, content, **how)
+    def record(to, key, data, **how):
+        sent.append(data)
+        return put(to, key, data, **how)
 
     monkeypatch.setattr(obstore, "put", record)
-    location(f"{store.root}/shard.tar").write_bytes(shard, create=create)
-    assert sent[0] is shard
-    assert location(f"{store.root}/shard.tar").read_bytes() == shard
+    path = location(f"{store.root}/a/shard.tar")
+    with whole_file(path, name=lambda: f"{hashlib.sha256(content).hexdigest()}.tar") as filled:
+        filled.write_bytes(content)
+        assert list(path.parent.iterdir()) == []
+    assert sent == [filled]  # which is read in pieces of some megabytes
+    (kept,) = path.parent.iterdir()
+    assert kept.name == f"{hashlib.sha256(content).hexdigest()}.tar"
+    assert kept.read_bytes() == content
 
 
 def test_objects_are_written_read_listed_and_removed(store):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import io
 import json
 import os
@@ -9,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -100,29 +103,32 @@ def findings(path: Path) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------------------------------------------- the format
-def pack(files: Iterable[tuple[str, bytes]]) -> Packing:
-    packed = Packing()
-    for name, content in files:
-        packed.add(name, content)
-    packed.end()
-    return packed
+def pack(files: Iterable[tuple[str, bytes]]) -> tuple[bytes, list[tuple[int, int]]]:
+    """A shard of some files, and where in it each lies."""
+    data = io.BytesIO()
+    packing = Packing(data.write)
+    ranges = [packing.add(name, content) for name, content in files]
+    packing.end()
+    return data.getvalue(), ranges
 
 
 def test_pack_is_read_by_tarfile_and_by_range():
     content = {"a.png": b"", "b.png": b"x" * 512, "c.json": b"y" * 513}
-    packed = pack(content.items())
-    with tarfile.open(fileobj=io.BytesIO(packed.data)) as archive:
+    data, ranges = pack(content.items())
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         assert {m.name: archive.extractfile(m).read() for m in archive.getmembers()} == content
-        assert [(m.offset_data, m.size) for m in archive.getmembers()] == packed.ranges
-    assert (packed.data, packed.ranges) == (pack(content.items()).data, pack(content.items()).ranges)
-    assert len(packed.data) % 512 == 0
+        assert [(m.offset_data, m.size) for m in archive.getmembers()] == ranges
+    assert (data, ranges) == pack(content.items())
+    assert len(data) % 512 == 0
+    # As earlier versions wrote them.
+    assert hashlib.sha256(data).hexdigest() == "c65990f5d326961f1db76916b06b07581a6fd9d0a5a892472d3dab8a613bf338"
 
 
 def test_paths_say_where_in_which_shard_a_file_lies(tmp_path):
-    packed = pack([("one.png", b"first"), ("two.png", b"second")])
+    data, ranges = pack([("one.png", b"first"), ("two.png", b"second")])
     shard = tmp_path / SHARD
-    shard.write_bytes(packed.data)
-    for (offset, length), name, content in zip(packed.ranges, ("one.png", "two.png"), (b"first", b"second")):
+    shard.write_bytes(data)
+    for (offset, length), name, content in zip(ranges, ("one.png", "two.png"), (b"first", b"second")):
         path = location(member_path(str(shard), offset, length, name))
         assert member_of(path) == (shard, offset, length, name)
         assert shard_of(str(path)) == str(shard)
@@ -130,7 +136,7 @@ def test_paths_say_where_in_which_shard_a_file_lies(tmp_path):
     for other in (tmp_path / "one.png", tmp_path / "x.tar" / "0+5.one.png", shard, shard / "one.png"):
         assert member_of(other) is None
         assert shard_of(str(other)) is None
-    beyond = location(member_path(str(shard), packed.ranges[1][0], 10**6, "two.png"))
+    beyond = location(member_path(str(shard), ranges[1][0], 10**6, "two.png"))
     with pytest.raises(OSError, match="ends before it"):
         read_regular(beyond, IMAGE_BYTES)
     gone = location(member_path(str(tmp_path / SHARD.replace("0a", "0b")), 0, 5, "one.png"))
@@ -167,6 +173,20 @@ def test_a_batch_that_is_too_large_for_a_shard_goes_into_several(tmp_path, monke
     ]
     shards = [shard_of(path) for path in paths]
     assert [shards.index(shard) for shard in shards] == [0, 0, 2, 3, 4, 4]
+
+
+def test_a_shard_is_written_piece_by_piece(tmp_path):
+    run = build_run(tmp_path / "run", limit=4)
+    rows = [{"image_id": str(n), "prompt_id": "p", "index": 0, "seed": None} for n in range(100)]
+    tracemalloc.start()
+    try:
+        paths = write_shards(run, ((row, bytes([n]) * 2**17) for n, row in enumerate(rows)), {})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len({shard_of(path) for path in paths}) == 1
+    assert shard_files(run.path)[0].stat().st_size > 100 * 2**17
+    assert peak < 10 * 2**17
 
 
 def test_shards_of_small_images_are_no_larger_than_others(tmp_path, monkeypatch):
@@ -367,21 +387,20 @@ def dying_at(number: int, patch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_shard_that_is_cut_while_it_is_written_is_read_by_nobody(files, tmp_path, monkeypatch):
-    """The disk is full in the middle of a shard."""
+    """The disk is full in the middle of a shard, and nothing can be removed from it."""
     path = tmp_path / "run"
-    original = images.write_whole
-    written = iter(range(10**6))
+    original = Packing.add
+    added = iter(range(10**6))
 
-    def failing(file, data, **options):
-        if next(written) == 2:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            (file.parent / f".{file.name}.1.aa.tmp").write_bytes(data[: len(data) // 2])
-            raise VerismError(f"{file} cannot be written: no space left on device")
-        original(file, data, **options)
+    def failing(packing, name, content):
+        if next(added) == 2 * 20:  # two files an image
+            patch.setattr(Path, "unlink", lambda *_, **__: None)
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return original(packing, name, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(images, "write_whole", failing)
-        with pytest.raises(VerismError, match="no space left"):
+        patch.setattr(Packing, "add", failing)
+        with pytest.raises(VerismError, match=r"shard.*cannot be written: no space left"):
             evaluate(path, images_as="shards")
     assert Run.open(path).read("images").height == 16
     assert list(findings(path).values()) == ["leftover"]

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -67,7 +67,7 @@ USAGE_ERRNOS = {
 
 # ------------------------------------------------------------------------------------------------------------- writing
 @contextmanager
-def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
+def whole_file(path: Path, *, sync: bool = True, name: Callable[[], str] | None = None) -> Iterator[Path]:
     """A temporary file to fill, which takes the place of ``path`` at the end, or is removed after an error.
 
     Readers see the old file or the new one. Processes and threads that write the same file at once do not meet: the
@@ -78,6 +78,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         path: the file to write; its folder is made if need be.
         sync: whether the content must be on the disk before the name is, so that not even a power failure leaves a
             file cut short. ``False`` suits files whose damage shows, such as images with a known hash.
+        name: gives the file's name once it is filled, in place of that of ``path``: for names that tell the content.
     Yields:
         The temporary file, not yet there.
     Raises:
@@ -88,7 +89,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="verism-", ignore_cleanup_errors=True) as folder:
             filled = Path(folder) / path.name
             yield filled
-            _upload(path, filled.read_bytes())
+            _upload(path.with_name(name()) if name else path, filled)
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
@@ -100,7 +101,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         if sync:
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-        move_into_place(temporary, path)
+        move_into_place(temporary, path.with_name(name()) if name else path)
     except OSError as err:
         # Who fills the file may read others: their errors are not about this one.
         if err.errno is None or err.filename not in (None, str(temporary), temporary):
@@ -111,7 +112,7 @@ def whole_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
             temporary.unlink()
 
 
-def _upload(path: RemotePath, data: bytes | bytearray) -> None:
+def _upload(path: RemotePath, data: bytes | Path) -> None:
     try:
         path.write_bytes(data)
     except OSError as err:
@@ -123,7 +124,7 @@ def _cannot_write(path: Path, err: OSError) -> VerismError:
     return kind(f"{path} cannot be written: {err.strerror or err}")
 
 
-def write_whole(path: Path, data: bytes | bytearray | str, *, sync: bool = True) -> None:
+def write_whole(path: Path, data: bytes | str, *, sync: bool = True) -> None:
     """Write a file whole or not at all; see ``whole_file``.
 
     Args:

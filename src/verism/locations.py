@@ -37,6 +37,7 @@ __all__ = ["SCHEMES", "RemotePath", "beside", "is_file", "is_remote", "location"
 SCHEMES: dict[str, int] = {"s3": 1, "gs": 1, "az": 2}
 PAGE = 1000  # objects per request of a listing
 DELETED_AT_ONCE = 1000
+SENT_AT_ONCE = 4  # pieces of a large object, each of 5 MB and in memory; the object is there once all of them are
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _SECRETS = re.compile(r"(?i)(key|secret|token|password|signature|credential)")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound")
@@ -408,7 +409,7 @@ class RemotePath(_Base):
         """Write an object whole.
 
         Args:
-            data: its content.
+            data: its content, or a local file that has it, of which some megabytes are in memory at a time.
             create: whether it must not be there yet.
 
         Raises:
@@ -418,11 +419,12 @@ class RemotePath(_Base):
         import obstore
 
         store, key = self._place()
-        content = data if isinstance(data, bytes | bytearray) else bytes(data)  # a shard is large, and not copied
+        content = data if isinstance(data, bytes | Path) else bytes(data)
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
         with _errors(self):
-            obstore.put(store, key, content, mode="create" if create else "overwrite")
+            obstore.put(store, key, content, mode="create" if create else "overwrite", max_concurrency=SENT_AT_ONCE)
         self._status = None
-        return len(data)
+        return size
 
     def write_text(
         self,

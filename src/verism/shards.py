@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,23 +41,30 @@ class Member(NamedTuple):
 
 
 class Packing:
-    """A shard that is put together in memory, where it takes its own size and no more; the same files, the same bytes.
+    """A shard that is written piece by piece; the same files, the same bytes.
 
     Attributes:
-        data: its content so far.
-        ranges: offset and length of each file, in the order in which they were added, bytes.
+        size: of what is written, bytes.
     """
 
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.ranges: list[tuple[int, int]] = []
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        """A shard without files.
 
-    def add(self, name: str, content: bytes) -> None:
+        Args:
+            write: takes the next bytes of the shard.
+        """
+        self.size = 0
+        self._write = write
+
+    def add(self, name: str, content: bytes) -> tuple[int, int]:
         """Add a file.
 
         Args:
             name: of the file, at most 100 characters of ASCII.
             content: of the file.
+
+        Returns:
+            Its offset in the shard and its length, bytes.
 
         Raises:
             ValueError: a name that does not fit.
@@ -64,15 +72,16 @@ class Packing:
         info = tarfile.TarInfo(name)
         info.size = len(content)
         info.mode = 0o644
-        self.data += info.tobuf(tarfile.USTAR_FORMAT, "ascii", "strict")
-        self.ranges.append((len(self.data), len(content)))
-        self.data += content
-        self.data += bytes(-len(content) % BLOCK)
+        header = info.tobuf(tarfile.USTAR_FORMAT, "ascii", "strict")
+        offset = self.size + len(header)
+        for piece in (header, content, bytes(-len(content) % BLOCK)):
+            self._write(piece)
+            self.size += len(piece)
+        return offset, len(content)
 
-    def end(self) -> bytearray:
-        """The shard as a whole, to which nothing can be added any more."""
-        self.data += END
-        return self.data
+    def end(self) -> None:
+        """Write the end of the shard, after which nothing can be added."""
+        self._write(END)
 
 
 def member_of(path: Path) -> Member | None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from verism.errors import DamagedRun
-from verism.files import write_whole
+from verism.files import whole_file
 from verism.shards import SUFFIX, Packing, member_of, member_path, shard_of
-from verism.store.ledger import sha256, shard_name
+from verism.store.ledger import ShardName, sha256
 from verism.store.run import Run, slug
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SHARDS", "Compaction", "compact_images", "renew_shards", "write_shards"]
 
 SHARDS = "shards"  # folder in the run
-SHARD_BYTES = 2**27  # of a shard at most: object storage gets it by one request, out of memory
+SHARD_BYTES = 2**27  # of a shard at most
 MOVED_BYTES = 2**30  # images that are moved before the table says so: what is done twice if the process is killed
 BESIDE = 2048  # bytes that an image takes in a shard beside its own, at most: headers, description, padding
 ABOUT = ("image_id", "prompt_id", "index", "seed")  # columns of ``images`` that stand beside an image in its shard
@@ -38,17 +39,17 @@ def write_shards(run: Run, images: Iterable[tuple[Mapping[str, Any], bytes]], te
     Returns:
         Path of each image in the run, in order.
     """
-    writer = _ShardWriter(run, texts)
     paths: list[str] = []
-    for row, png in images:
-        if not writer.has_room(png):
-            paths += writer.write()
-        writer.add(row, png)
-    return [*paths, *writer.write()]
+    with _ShardWriter(run, texts) as writer:
+        for row, png in images:
+            if not writer.has_room(png):
+                paths += writer.write()
+            writer.add(row, png)
+        return [*paths, *writer.write()]
 
 
 class _ShardWriter:
-    """Writes images in shards: one is in memory, once."""
+    """Writes images in shards, each piece by piece into a temporary file that is a shard once it has its name."""
 
     def __init__(self, run: Run, texts: Mapping[str, str]) -> None:
         """A writer that has nothing yet.
@@ -59,16 +60,33 @@ class _ShardWriter:
         """
         self.run = run
         self.texts = texts
-        self._clear()
-
-    def _clear(self) -> None:
-        self._packing = Packing()
-        self._names: list[str] = []
+        self._places: list[tuple[int, int, str]] = []  # offset and length of each image, and its name
         self._size = 0
+        self._writing = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Remove what did not become a shard."""
+        self._writing.__exit__(*error)
+
+    def _begin(self) -> None:
+        name = ShardName(self.run._adopt().uid, SHARDS)
+        to = self.run.path / SHARDS / f"shard{SUFFIX}"
+        file = self._writing.enter_context(
+            self._writing.enter_context(whole_file(to, name=lambda: str(name))).open("wb")
+        )
+
+        def write(data: bytes) -> None:
+            file.write(data)
+            name.update(data)
+
+        self._name, self._packing = name, Packing(write)
 
     def has_room(self, png: bytes) -> bool:
         """Whether an image fits in with those that were added since the last shard; one always does."""
-        return not self._names or self._size + len(png) + BESIDE <= SHARD_BYTES
+        return not self._places or self._size + len(png) + BESIDE <= SHARD_BYTES
 
     def add(self, row: Mapping[str, Any], png: bytes) -> None:
         """Add an image.
@@ -77,23 +95,22 @@ class _ShardWriter:
             row: of ``images``, without its path.
             png: content of the file.
         """
+        if not self._places:
+            self._begin()
         key = _key(row["image_id"])
         about = {name: row[name] for name in ABOUT} | {"prompt": self.texts.get(row["prompt_id"], "")}
-        self._packing.add(f"{key}.png", png)
+        self._places.append((*self._packing.add(f"{key}.png", png), f"{key}.png"))
         self._packing.add(f"{key}.json", json.dumps(about).encode("ascii"))
-        self._names.append(f"{key}.png")
         self._size += len(png) + BESIDE
 
     def write(self) -> list[str]:
         """Write a shard of the images that were added since the last one, if any; path of each in the run."""
-        if not self._names:
+        if not self._places:
             return []
-        data = self._packing.end()
-        path = f"{SHARDS}/{shard_name(self.run._adopt().uid, SHARDS, data)}"
-        write_whole(self.run.path / path, data)
-        ranges = self._packing.ranges[::2]
-        paths = [member_path(path, *place, name) for place, name in zip(ranges, self._names, strict=True)]
-        self._clear()
+        self._packing.end()
+        self._writing.close()
+        paths = [member_path(f"{SHARDS}/{self._name}", *place) for place in self._places]
+        self._places, self._size = [], 0
         return paths
 
 
@@ -129,12 +146,14 @@ class _Move:
 
     Attributes:
         paths: new path by id.
-        left: paths that nobody needs once the table names the new ones.
+        files: they lay in before, which nobody needs once the table names the new ones.
+        shards: that they lay in before, with how many of them.
         size: of the images, bytes.
     """
 
     paths: dict[str, str] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    shards: Counter[str] = field(default_factory=Counter)
     size: int = 0
 
 
@@ -168,14 +187,14 @@ def compact_images(run: Run, images_as: str | None = None) -> Compaction:
             part, rows = start, run._parts("images", paths=[start])[0]
         except FileNotFoundError:  # another process put it together with others
             continue
-        own = set(_own(rows))
-        moving = _worth_moving(run, own) if to_shards else {path for path in own if shard_of(path) is not None}
+        own = _own(rows)
+        moving = _worth_moving(run, own) if to_shards else [path for path in own if shard_of(path) is not None]
         columns = {"path", "sha256", *ABOUT}
-        wanted = rows.filter(pl.col("path").is_in(list(moving))).select(sorted(columns))
+        wanted = rows.filter(pl.col("path").is_in(moving)).select(sorted(columns))
         for move in _moves_of(run, wanted, texts, to_shards=to_shards):
             part, rows = _commit(run, part, rows, move)
             n_moved += len(move.paths)
-            _remove(run, move.left, live)
+            _remove(run, move, live)
     after = _kept(run)
     return Compaction(
         images_as=run.manifest.images_as,
@@ -250,59 +269,62 @@ def renew_shards(run: Run, shards: Collection[str]) -> None:
         (run.path / shard).unlink(missing_ok=True)
 
 
-def _worth_moving(run: Run, paths: Collection[str]) -> set[str]:
+def _worth_moving(run: Run, paths: Sequence[str]) -> list[str]:
     """Images in files, in small shards if there are several, and in shards of which less than half is used.
 
     Args:
         run: the run.
         paths: of its images in one part of the table.
     """
-    in_shard = {path: shard for path in paths if (shard := shard_of(path)) is not None}
     used: Counter[str] = Counter()
-    for path, shard in in_shard.items():
-        used[shard] += member_of(Path(path)).length + BESIDE  # type: ignore[union-attr]
+    for path in paths:
+        if (member := member_of(Path(path))) is not None:
+            used[f"{SHARDS}/{member.shard.name}"] += member.length + BESIDE
     sizes = {f"{SHARDS}/{file.name}": file.stat().st_size for file in (run.path / SHARDS).glob(f"*{SUFFIX}")}
     small = {shard for shard in used if sizes.get(shard, 0) < SHARD_BYTES // 2}
     chosen = {shard for shard in used if used[shard] < sizes.get(shard, 0) // 2} | (small if len(small) > 1 else set())
-    return {path for path in paths if path not in in_shard or in_shard[path] in chosen}
+    return [path for path in paths if (shard := shard_of(path)) is None or shard in chosen]
 
 
 def _moves_of(run: Run, rows: pl.DataFrame, texts: Mapping[str, str], *, to_shards: bool) -> Iterator[_Move]:
     """Store images anew, some at a time."""
     move = _Move()
-    writer = _ShardWriter(run, texts)
     waiting: list[str] = []  # ids of images that were added to the next shard
+    with _ShardWriter(run, texts) as writer:
 
-    def store() -> None:
-        move.paths |= zip(waiting, writer.write(), strict=True)
-        waiting.clear()
+        def store() -> None:
+            move.paths |= zip(waiting, writer.write(), strict=True)
+            waiting.clear()
 
-    for row in rows.iter_rows(named=True):
-        try:
-            png = run.image_bytes(row)
-            whole = sha256(png) == row["sha256"]
-        except (OSError, ValueError) as err:
-            damage = f"it cannot be read: {getattr(err, 'strerror', None) or err}"
-        else:
-            damage = "" if whole else "its content is not what it was"
-        if damage:
-            store()
-            yield move
-            raise DamagedRun.of(run.path, run.resolve(row["path"]), damage)
-        if not writer.has_room(png) or (not to_shards and move.size >= MOVED_BYTES):
-            store()
-            if move.size >= MOVED_BYTES:
+        for row in rows.iter_rows(named=True):
+            try:
+                png = run.image_bytes(row)
+                whole = sha256(png) == row["sha256"]
+            except (OSError, ValueError) as err:
+                damage = f"it cannot be read: {getattr(err, 'strerror', None) or err}"
+            else:
+                damage = "" if whole else "its content is not what it was"
+            if damage:
+                store()
                 yield move
-                move = _Move()
-        if to_shards:
-            writer.add(row, png)
-            waiting.append(row["image_id"])
-        else:
-            move.paths[row["image_id"]] = run.write_image(row["image_id"], png)
-        move.left.append(row["path"])
-        move.size += len(png) + BESIDE
-    store()
-    yield move
+                raise DamagedRun.of(run.path, run.resolve(row["path"]), damage)
+            if not writer.has_room(png) or (not to_shards and move.size >= MOVED_BYTES):
+                store()
+                if move.size >= MOVED_BYTES:
+                    yield move
+                    move = _Move()
+            if to_shards:
+                writer.add(row, png)
+                waiting.append(row["image_id"])
+            else:
+                move.paths[row["image_id"]] = run.write_image(row["image_id"], png)
+            if (shard := shard_of(row["path"])) is None:
+                move.files.append(row["path"])
+            else:
+                move.shards[shard] += 1
+            move.size += len(png) + BESIDE
+        store()
+        yield move
 
 
 def _commit(run: Run, part: str, rows: pl.DataFrame, move: _Move) -> tuple[str, pl.DataFrame]:
@@ -322,13 +344,8 @@ def _commit(run: Run, part: str, rows: pl.DataFrame, move: _Move) -> tuple[str, 
     return written, rows
 
 
-def _remove(run: Run, left: Iterable[str], live: Counter[str]) -> None:
+def _remove(run: Run, move: _Move, live: Counter[str]) -> None:
     """Remove files that were moved, and shards of which all images were."""
-    for path in left:
-        shard = shard_of(path)
-        if shard is None:
-            (run.path / path).unlink(missing_ok=True)
-            continue
-        live[shard] -= 1
-        if not live[shard]:
-            (run.path / shard).unlink(missing_ok=True)
+    live.subtract(move.shards)
+    for path in [*move.files, *(shard for shard in move.shards if not live[shard])]:
+        (run.path / path).unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from verism.files import write_json
 from verism.locations import is_remote
 from verism.records import content_hash
 
-__all__ = ["FOLDER", "Ledger", "Listing", "NameHash", "is_authentic", "part_name", "sha256", "shard_name"]
+__all__ = ["FOLDER", "Ledger", "Listing", "NameHash", "ShardName", "is_authentic", "part_name", "sha256"]
 
 FOLDER = "ledger"
 DIGITS = 24  # of the hash in the name of a file
@@ -43,18 +43,32 @@ def part_name(uid: str, folder: str, data: bytes) -> str:
         folder: where the part lies in the run, with ``/``.
         data: content of the part.
     """
-    return f"part-{_words(uid, folder, os.urandom(4).hex(), data)}.parquet"
+    nonce = os.urandom(4).hex()
+    digest = _hash(uid, folder, nonce)
+    digest.update(data)
+    return f"part-{nonce}-{digest.hexdigest()[:DIGITS]}.parquet"
 
 
-def shard_name(uid: str, folder: str, data: bytes | bytearray) -> str:
-    """A file name for a shard, which no other file has.
+class ShardName:
+    """A file name for a shard that is written piece by piece, which no other file has."""
 
-    Args:
-        uid: identity of the run.
-        folder: where the shard lies in the run, with ``/``.
-        data: content of the shard.
-    """
-    return f"shard-{_words(uid, folder, os.urandom(4).hex(), data)}.tar"
+    def __init__(self, uid: str, folder: str) -> None:
+        """A shard that has nothing yet.
+
+        Args:
+            uid: identity of the run.
+            folder: where the shard lies in the run, with ``/``.
+        """
+        self._nonce = os.urandom(4).hex()
+        self._hash = _hash(uid, folder, self._nonce)
+
+    def update(self, data: bytes) -> None:
+        """Take in the next bytes of its content."""
+        self._hash.update(data)
+
+    def __str__(self) -> str:
+        """The name that tells what was taken in."""
+        return f"shard-{self._nonce}-{self._hash.hexdigest()[:DIGITS]}.tar"
 
 
 def is_authentic(uid: str, folder: str, name: str, data: bytes) -> bool:
@@ -99,12 +113,6 @@ class NameHash:
 
 def _hash(uid: str, folder: str, nonce: str) -> Any:
     return hashlib.sha256(f"{uid}\n{folder}\n{nonce}\n".encode())
-
-
-def _words(uid: str, folder: str, nonce: str, data: bytes | bytearray) -> str:
-    digest = _hash(uid, folder, nonce)
-    digest.update(data)
-    return f"{nonce}-{digest.hexdigest()[:DIGITS]}"
 
 
 @dataclass(frozen=True)
