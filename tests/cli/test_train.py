@@ -151,6 +151,8 @@ def test_detector_options_given_reach_the_settings(verism, tmp_path, monkeypatch
     second = ("--second-look", "--start", "x.onnx", "--held-out", 0.1, "--steps", 2)
     assert verism("train", "detector", "--scenes", tmp_path, "--out", tmp_path, *second)[0] == 0
     assert seen[1:] == [SecondLookConfig(start="x.onnx", held_out=0.1, steps=2)]
+    code, _, err = verism("train", "detector", "--scenes", tmp_path, "--out", tmp_path, *second, "--learn", "kinds")
+    assert (code, "--learn: only without --second-look" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

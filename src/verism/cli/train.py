@@ -118,16 +118,21 @@ def _help(owners: Mapping[str, Any], configs: Mapping[str, type]) -> str:
     return text
 
 
-def _given(config: type, options: Mapping[str, Any]) -> dict[str, Any]:
+def _given(config: type, options: Mapping[str, Any], *, otherwise: str | None = None) -> dict[str, Any]:
     """The options that were given, as arguments of a settings class.
+
+    Args:
+        config: the settings class.
+        options: their values by name; None where one was not given.
+        otherwise: when the other options are for; None: with another ``--base``.
 
     Raises:
         UsageError: one of them is no setting of this class.
     """
     by_key = {name: value for name, value in options.items() if value is not None}
     if foreign := [flag for name, flag in _FLAGS.items() if name in by_key and _field(config, name) is None]:
-        other = " and ".join(sorted(label for label, other in _BASES.items() if other is not config))
-        raise UsageError(f"{', '.join(foreign)}: only for --base {other}")
+        bases = " and ".join(sorted(label for label, other in _BASES.items() if other is not config))
+        raise UsageError(f"{', '.join(foreign)}: only {otherwise or f'for --base {bases}'}")
     return by_key
 
 
@@ -201,7 +206,7 @@ def train_detector(
     from verism.training.detector import train_and_export
 
     kind: type[DetectorConfig] | type[SecondLookConfig] = SecondLookConfig if second else DetectorConfig
-    value = _given(kind, options)
+    value = _given(kind, options, otherwise="without --second-look")
     if suites:
         value["classes"] = tuple(dict.fromkeys(label for name in suites for label in make_suite(name, limit=1).classes))
     config = kind(**value, resume=not fresh)
