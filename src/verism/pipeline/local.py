@@ -447,8 +447,7 @@ def _answer_again(run: Run, judge: Judge, need: Need, images: Sequence[LoadedIma
 
     stopped: UsageError | None = None
     try:
-        observed = judge.observe(images, need)
-        rows = observed[need.table] if isinstance(observed, Mapping) else observed
+        rows = judge.observe(images, need)
     except Unfinished as err:
         rows, stopped = err.rows, err
     done = [image for image in images if image.image_id in set(rows["image_id"].to_list())]
