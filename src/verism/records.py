@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from verism.errors import VerismError
 
 __all__ = [
-    "FAILED",
     "GARBLED",
     "NEEDS",
     "PROTOCOLS",
@@ -954,8 +953,6 @@ class Column:
     dtype: str
     meaning: str
 
-
-FAILED = "failed: "  # begins the note of an answer that did not come, and may come when asked for again
 
 TABLES: dict[str, tuple[Column, ...]] = {
     "prompts": (
