@@ -862,9 +862,11 @@ def test_class_and_color_alone_are_learnt(trained: tuple[Path, SceneArrays, Buil
     kept = training.with_calibration(
         Path(shutil.copy(out / "detector.onnx", tmp_path)), score_scale=2.0, score_shift=1.5
     )
-    training.finish(tmp_path, others, others.subset([]), begun_from=kept.read_bytes(), recalibrate=False)
+    training.finish(tmp_path, others, others.subset([]), begun_from=kept.read_bytes())
     properties = read_onnx((tmp_path / "detector.onnx").read_bytes())[1]
     assert [float(properties[key]) for key in ("score_scale", "score_shift", "threshold")] == [2.0, 1.5, 0.4]
+    with pytest.raises(UsageError, match="learn was kinds, now None"):
+        train(others, tmp_path, steps=61, **{**options, "learn": "all"})
     with pytest.raises(UsageError, match="give --start"):
         train(scenes, tmp_path / "none", steps=1, learn="kinds")
 

@@ -74,6 +74,11 @@ class _Settings:
     width: float
     batch_size: int
     seed: int
+    learn: str = "all"
+
+    def shared(self) -> dict[str, Any]:
+        """As a checkpoint has them: those of before do not say what was learnt, and that was all."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("learn", "all")}
 
 
 def train_detector(
@@ -117,7 +122,7 @@ def train_detector(
         raise UsageError("class and colour alone can be learnt by a detector that finds objects: give --start as well")
     settings = _Settings(
         classes=config.classes, colors=config.colors, size=int(arrays.images[0].shape[0]), width=config.width,
-        batch_size=config.batch_size, seed=config.seed,
+        batch_size=config.batch_size, seed=config.seed, learn=config.learn,
     )  # fmt: skip
     torch.manual_seed(config.seed)
     network = DetectorNetwork(len(config.classes), len(config.colors), width=config.width)
@@ -159,7 +164,7 @@ def train_detector(
         validate=validate if validation is not None and len(validation) else None,
         refresh=None if refresh is None else reload,
     )
-    fit(learner, config, hooks, checkpoint=out / CHECKPOINT, settings=asdict(settings))
+    fit(learner, config, hooks, checkpoint=out / CHECKPOINT, settings=settings.shared())
     return out / CHECKPOINT
 
 
@@ -321,12 +326,12 @@ def finish(
     *,
     kept: tuple[bytes, float] | None = None,
     begun_from: bytes | None = None,
-    recalibrate: bool = True,
     threads: int | None = None,
 ) -> dict[str, Any]:
     """Export a trained checkpoint with calibrated scores and threshold, and measure it.
 
-    Writes ``detector.onnx`` and ``evaluation.json`` into ``out``. A second look that was trained into ``out`` becomes
+    Writes ``detector.onnx`` and ``evaluation.json`` into ``out``. Where class and colour alone were learnt, scores and
+    threshold stay calibrated as they were. A second look that was trained into ``out`` becomes
     part of the file, or else that of the detector which the training started from, if it knows the same classes and
     colours.
 
@@ -336,7 +341,6 @@ def finish(
         val: unseen scenes: the numbers to quote. May be empty.
         kept: as of ``export_onnx``.
         begun_from: ONNX file of the detector which the training started from; None: there is none.
-        recalibrate: whether to calibrate scores and threshold on ``held_out``; otherwise those of ``begun_from`` stay.
         threads: number of threads of onnxruntime; None: its own choice.
 
     Returns:
@@ -344,13 +348,13 @@ def finish(
     """
     path = out / "detector.onnx"
     look = None
+    trained, _ = read_settings(out / CHECKPOINT, "detector", _Settings)
     if (out / second_look.CHECKPOINT).is_file():
         look = second_look.export_onnx(out / second_look.CHECKPOINT, out / "second_look.onnx").read_bytes()
     elif begun_from is not None:
-        trained, _ = read_settings(out / CHECKPOINT, "detector", _Settings)
         look = second_look.within(begun_from, trained.classes, trained.colors)
     export_onnx(out / CHECKPOINT, path, kept=kept)
-    known = {} if begun_from is None or recalibrate else read_onnx(begun_from)[1]
+    known = {} if begun_from is None or trained.learn == "all" else read_onnx(begun_from)[1]
     stays = "score_scale" in known  # files of before hold their calibration within the network
     if stays:
         scale, shift = float(known["score_scale"]), float(known["score_shift"])
@@ -454,7 +458,4 @@ def train_and_export(
     assert isinstance(config, DetectorConfig)
     start = None if config.start is None else detector_file(None if config.start == "builtin" else config.start)
     kept = (start, config.keep) if config.keep and start is not None else None
-    return finish(
-        out, calibration, arrays.of_split("val"), kept=kept, begun_from=start, recalibrate=config.learn == "all",
-        threads=config.workers,
-    )  # fmt: skip
+    return finish(out, calibration, arrays.of_split("val"), kept=kept, begun_from=start, threads=config.workers)
