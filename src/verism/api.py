@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
@@ -841,6 +841,11 @@ def _observed_on(workers: RayCluster | DeviceProcesses, run: store.Run, call: _C
     return _Made(run, suite, requests, result.names, result.thresholds)
 
 
+def _path_text(value: Any) -> str:
+    """A path as text: those in object storage have no name on this machine."""
+    return str(value) if isinstance(value, PurePath) else os.fspath(value)
+
+
 def _call_record(
     command: str,
     call: _Call,
@@ -863,7 +868,7 @@ def _call_record(
     python: list[str] = []
     for name, value in asked.items():
         try:
-            plain[name] = json.loads(json.dumps(value, default=os.fspath))
+            plain[name] = json.loads(json.dumps(value, default=_path_text))
         except (TypeError, ValueError):
             python.append(name)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import json_bytes, read_regular, write_json, write_new, write_whole
 from verism.limits import IMAGE_BYTES
-from verism.locations import is_file, is_remote, location, names_in
+from verism.locations import RemotePath, is_file, is_remote, location, names_in
 from verism.manifest import STORAGES, Manifest, RunSettings, Scoring
 from verism.records import (
     TABLES,
@@ -1308,7 +1308,7 @@ class Run:
             rows = self.read(table, judge, keys=keys).lazy()
         else:
             source = parts[0]
-            if isinstance(source, Path) and is_remote(source):
+            if isinstance(source, RemotePath):
                 source = io.BytesIO(source.read_bytes())
             rows = with_later_columns(table, pl.scan_parquet(source, glob=False, hive_partitioning=False))
         rows = rows.drop(BOUND, strict=False)
