@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import warnings
@@ -18,6 +19,7 @@ from PIL import ImageOps, UnidentifiedImageError
 
 from verism.files import open_regular, read_regular
 from verism.limits import FULL_PIXELS, IMAGE_BYTES, IMAGE_FRAMES, IMAGE_PIXELS, Limit
+from verism.locations import is_remote
 from verism.records import State
 
 __all__ = [
@@ -159,12 +161,17 @@ def read_image(path: Path) -> ReadImage:
 
     Args:
         path: the file.
+
+    Raises:
+        OSError: object storage does not hand it out, which says nothing of the image.
     """
     try:
         data = read_regular(path, IMAGE_BYTES)
     except FileNotFoundError:
         return ReadImage("missing", None, None, f"no such file: {path.name}")
     except (OSError, ValueError) as err:  # ValueError: a path no file system can hold (a NUL in a manifest)
+        if is_remote(path) and isinstance(err, OSError) and err.errno not in (errno.EFBIG, errno.EINVAL):
+            raise
         return ReadImage("failed", None, None, f"cannot be opened: {getattr(err, 'strerror', None) or err}")
     digest = hashlib.sha256(data).hexdigest()
     if not data:
