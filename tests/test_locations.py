@@ -81,11 +81,36 @@ def test_location_of_a_plain_path_or_a_file_url_is_a_path_of_this_machine(tmp_pa
         ("ftp://x/y", "plain paths"),
         ("s3://", "s3://BUCKET"),
         ("az://account", "az://ACCOUNT/CONTAINER"),
+        ("s3:/bucket/a", "write s3://bucket/a; for a folder of this name, ./s3:/bucket/a"),
+        ("file:/tmp/a", "write file:///tmp/a"),
+        ("file://tmp/a", "the machine 'tmp'; a file of this one has three slashes: file:///tmp/a"),
     ],
 )
 def test_location_that_is_none_is_refused_with_what_there_is(text, message):
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=re.escape(message)):
         location(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://AKIAEXAMPLE:verysecret@bucket/a", "s3://bucket/a: this URL was given with credentials"),
+        ("gs://verysecret@bucket/a", "gs://bucket/a: this URL was given with credentials"),
+        ("az://account/c/a.csv?sv=2024&sig=verysecret", "az://account/c/a.csv: this URL was given with credentials"),
+        ("s3://bucket/a?X-Amz-Signature=verysecret", "leave them out, and set AWS_ACCESS_KEY_ID"),
+        ("https://user:verysecret@host/a?sig=verysecret", "https://host/a: files are read from"),
+    ],
+)
+def test_a_url_with_credentials_is_refused_without_repeating_them(text, shown):
+    with pytest.raises(UsageError, match=re.escape(shown)) as caught:
+        location(text)
+    assert "verysecret" not in str(caught.value)
+
+
+def test_names_that_look_like_credentials_and_are_none_are_names():
+    for text in ("s3://bucket/a@b.png", "s3://bucket/what?.png", "s3://bucket/a?page=2"):
+        assert str(location(text)) == text
+    assert location("file://localhost/a/b") == Path("/a/b")
 
 
 def test_a_table_names_files_beside_it_or_by_url(tmp_path):
@@ -286,6 +311,92 @@ def test_errors_name_the_object_and_say_what_to_do_without_secrets(monkeypatch):
         assert SECRET not in said
 
 
+@pytest.mark.parametrize(
+    ("url", "said", "advice"),
+    [
+        (
+            "s3://bucket/x",
+            "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 1.2ms - Server returned "
+            "non-2xx status code: 403 Forbidden: denied",
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (those of a profile: ",
+        ),
+        (
+            "gs://bucket/x",
+            "Generic GCS error: Error performing token request: Error performing GET "
+            "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token?audience=x in "
+            "3.1s, after 10 retries, max_retries: 10, retry_timeout: 180s  - HTTP error: error sending request",
+            "set GOOGLE_APPLICATION_CREDENTIALS to their file",
+        ),
+        (
+            "az://account/container/x",
+            "Generic MicrosoftAzure error: Error performing token request: Error performing GET "
+            "http://169.254.169.254/metadata/identity/oauth2/token?resource=x in 9ms - Server returned non-2xx status "
+            "code: 400 Bad Request: ",
+            "set AZURE_STORAGE_ACCOUNT_KEY",
+        ),
+    ],
+)
+def test_who_has_no_credentials_is_told_so_first_and_how_to_give_them(url, said, advice):
+    from obstore.exceptions import GenericError
+
+    from verism.locations import _errors
+
+    with pytest.raises(UsageError) as caught, _errors(location(url)):
+        raise GenericError(said)
+    assert str(caught.value).startswith(f"{url}: no credentials were found: {advice}")
+    assert "_SKIP_SIGNATURE=true" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "Generic S3 error: Error performing HEAD http://me:verysecret@127.0.0.1:9/b/x?sig=verysecret in 4.8s, "
+            "after 10 retries, max_retries: 10, retry_timeout: 180s  - HTTP error: error sending request",
+            "the server cannot be reached (HEAD http://127.0.0.1:9/b/x, after 10 retries)",
+        ),
+        (
+            "Generic S3 error: Error performing HEAD http://127.0.0.1:9/b/x in 210.3µs - HTTP error: builder error",
+            "a server without TLS is used only with AWS_ALLOW_HTTP=true (HEAD http://127.0.0.1:9/b/x)",
+        ),
+        (
+            "Generic S3 error: Error performing PUT https://h/b/x in 1ms - Server returned non-2xx status code: 400 "
+            "Bad Request: <?xml version='1.0'?>\n<Error><Code>Odd</Code><Message>It is odd</Message><Id>1</Id></Error>",
+            "400 Bad Request: Odd: It is odd (PUT https://h/b/x)",
+        ),
+    ],
+)
+def test_what_a_server_says_is_told_plainly(said, shown):
+    from obstore.exceptions import GenericError
+
+    from verism.locations import _errors
+
+    with pytest.raises(OSError) as caught, _errors(location("s3://b/x")):
+        raise GenericError(said)
+    assert caught.value.strerror == shown
+
+
+def test_an_endpoint_that_is_no_url_is_refused(monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
+    with pytest.raises(UsageError, match=r"AWS_ENDPOINT_URL is 'localhost:9000'; write http:// or https:// before it"):
+        location("s3://no-client-yet/x").exists()
+
+
+@pytest.mark.parametrize("name", ["a/../b", "a/b\tc"])
+def test_names_that_no_object_can_have_are_refused_in_words(store, name):
+    path = location(f"{store.root}/{name}")
+    assert not is_file(path)
+    with pytest.raises(OSError) as caught:
+        path.write_bytes(b"x")
+    assert "no object can have a name" in str(explain(caught.value))
+
+
+def test_a_file_that_nobody_can_be_asked_about_is_not_said_to_be_missing(monkeypatch):
+    monkeypatch.setattr(RemotePath, "is_file", lambda _: (_ for _ in ()).throw(OSError(5, "no answer", "s3://b/x")))
+    with pytest.raises(OSError, match="no answer"):
+        is_file(location("s3://b/x"))
+
+
 # ---------------------------------------------------------------------------------------------------------------- runs
 def test_a_run_in_object_storage_is_as_one_on_a_disk(store, tmp_path):
     """The same scores, no credentials in it, grown, resumed, damaged, repaired; a fifth of all requests fail."""
@@ -369,6 +480,38 @@ def test_images_of_a_user_may_lie_in_object_storage(store, tmp_path):
         path = run.read("images")["path"][0]
         assert path.startswith(f"{store.root}/mine/")
         assert run.resolve(path).is_file()
+
+
+def test_an_image_that_the_storage_does_not_hand_out_stops_the_run_and_is_not_scored_as_failed(store, tmp_path):
+    asked = ("paintskills", "--limit", 3, "--size", 64)
+    made = verism.evaluate("paintskills", out=tmp_path / "made", model="oracle", detector="truth", limit=3, size=64)
+    for row in made.read("images").iter_rows(named=True):
+        location(f"{store.root}/mine/{row['prompt_id']}.png").write_bytes(made.image_bytes(row))
+    last = row["prompt_id"]
+    store.status = "403 Forbidden"
+    store.fails = lambda _: f"mine/{last}" in store.requests[-1][1]
+    words = ("run", *asked, "--images", f"{store.root}/mine", "--detector", "builtin", "--out", tmp_path / "run")
+    with pytest.raises(PermissionError, match="not permitted: 403 Forbidden"):
+        command(*words)
+    store.fails = lambda _: False
+    assert command(*words).exit_code == 0
+    assert Run.open(tmp_path / "run").read("images")["state"].to_list() == ["ok"] * 3
+
+
+def test_commands_take_urls_for_what_they_read(store, tmp_path):
+    """Paths that the command line makes of URLs, which are no text as in Python."""
+    asked = ("paintskills", "--limit", 2, "--size", 64, "--detector", "truth")
+    made = f"{store.root}/made"
+    assert command("run", *asked, "--model", "oracle", "--out", made).exit_code == 0
+    for number, out in enumerate((tmp_path / "run", f"{store.root}/again")):
+        done = command("run", *asked[:5], "--detector", "builtin", "--images", made, "--out", out)
+        assert done.exit_code == 0, done.stderr
+        assert command("verify", out, "--repair").exit_code == 0
+        for to in ("huggingface", "coco", "csv", "parquet"):
+            done = command("export", out, "--to", to, tmp_path / f"{to}{number}")
+            assert done.exit_code == 0, done.stderr
+    there, here = (read_text(tmp_path / f"csv{number}" / "verdicts.csv") for number in (1, 0))
+    assert there == here != ""
 
 
 def test_a_run_that_is_not_there_is_refused(store):

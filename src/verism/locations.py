@@ -39,8 +39,27 @@ PAGE = 1000  # objects per request of a listing
 DELETED_AT_ONCE = 1000
 SENT_AT_ONCE = 4  # pieces of a large object, each of 5 MB and in memory; the object is there once all of them are
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_HALF_URL = re.compile(r"(?i)(s3|gs|az|file):/(?!/)")
 _SECRETS = re.compile(r"(?i)(key|secret|token|password|signature|credential)")
+_SIGNED = re.compile(r"(?i)[?&](sig|[^=&]*(key|secret|token|password|signature|credential)[^=&]*)=")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound")
+# Who is asked for the credentials of a machine's role, after all else that could name some.
+_ROLE = re.compile(r"https?://(169\.254\.\d+\.\d+|\[fd00:ec2::\w+\]|metadata\.google\.internal)\b")
+_REQUEST = re.compile(
+    r"Error performing ([A-Z]+) (\S+) in \S+?(?:, after (\d+) retries, max_retries: \d+, retry_timeout: \S+)? - (.*)"
+)
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
+    "az": ("AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT"),
+}
+_VARIABLES = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}
+_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (those of a profile: "
+    'eval "$(aws configure export-credentials --profile NAME --format env)")',
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS to their file, or call: gcloud auth application-default login",
+    "az": "set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or after "
+    "`az login` AZURE_USE_AZURE_CLI=true",
+}
 _stores: dict[tuple[int, str], Any] = {}
 _lock = threading.Lock()
 
@@ -67,13 +86,32 @@ def location(value: str | os.PathLike[str]) -> Path:
     text = os.fspath(value)
     match = _URL.match(text)
     if match is None:
+        if half := _HALF_URL.match(text):
+            slashes = ":///" if half[1].lower() == "file" else "://"
+            raise UsageError(
+                f"{text}: a URL has two slashes: write {half[1].lower()}{slashes}{text[half.end() :]}; for a folder of "
+                f"this name, ./{text}"
+            )
         return Path(text)
     scheme = match[1].lower()
+    names = text[match.end() :].partition("/")[0]
     if scheme == "file":
+        if names.lower() not in ("", "localhost"):
+            raise UsageError(
+                f"{text} names a file of the machine {names!r}; a file of this one has three slashes: "
+                f"file:///{text[match.end() :]}"
+            )
         parts = urlsplit(text)
         return Path(url2pathname(unquote(parts.path) if not WINDOWS else parts.path))
     if scheme not in SCHEMES:
-        raise UsageError(f"{text}: files are read from and written to s3://, gs://, az://, file:// and plain paths")
+        raise UsageError(
+            f"{_without_secrets(text)}: files are read from and written to s3://, gs://, az://, file:// and plain paths"
+        )
+    if "@" in names or _SIGNED.search(text):
+        raise UsageError(
+            f"{_without_secrets(text)}: this URL was given with credentials, which would be stored with the run; "
+            f"leave them out, and {_CREDENTIALS[scheme]}"
+        )
     path = RemotePath(f"{scheme}:/{text[match.end() - 1 :]}")
     if len(path.parts) <= SCHEMES[scheme]:
         missing = (
@@ -108,11 +146,16 @@ def is_file(path: Path) -> bool:
 
     Args:
         path: of any kind.
+
+    Raises:
+        OSError: object storage does not say.
     """
     member = member_of(path)
     try:
         return path.is_file() if member is None else member.shard.is_file()
-    except (OSError, ValueError):
+    except (OSError, ValueError) as err:
+        if isinstance(path, RemotePath) and getattr(err, "errno", errno.EINVAL) != errno.EINVAL:
+            raise  # nobody answered: that says nothing of the file
         return False
 
 
@@ -517,6 +560,9 @@ def _connect(root: str) -> Any:
     from obstore.store import AzureStore, from_url
 
     scheme, _, names = root.partition("://")
+    for name in _ENDPOINTS.get(scheme, ()):  # which the library finds out at the first request, and dies of
+        if (value := os.environ.get(name)) and not value.lower().startswith(("http://", "https://")):
+            raise UsageError(f"{name} is {_without_secrets(value)!r}; write http:// or https:// before it")
     try:
         if scheme == "az":  # as a URL, obstore takes the first name for the container
             account, _, container = names.partition("/")
@@ -542,19 +588,53 @@ def _errors(path: RemotePath) -> Iterator[None]:
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as err:
         raise PermissionError(errno.EACCES, f"not permitted: {_plain(err)}", str(path)) from None
     except exceptions.BaseError as err:
+        scheme = path.parts[0][:-1]
         if _NO_BUCKET.search(str(err)):
-            named = "/".join(path.parts[1 : 1 + SCHEMES[path.parts[0][:-1]]])
+            named = "/".join(path.parts[1 : 1 + SCHEMES[scheme]])
             raise UsageError(
                 f"{path}: there is no bucket or container {named!r}; create it or correct the name"
             ) from None
-        raise OSError(errno.EIO, _plain(err), str(path)) from None
+        if _ROLE.search(str(err)):
+            raise UsageError(
+                f"{path}: no credentials were found: {_CREDENTIALS[scheme]}; for a public bucket, "
+                f"{_VARIABLES[scheme]}_SKIP_SIGNATURE=true. The environment names none, and a role of this machine "
+                f"gives none: {_plain(err)}"
+            ) from None
+        raise OSError(errno.EIO, _plain(err, _VARIABLES[scheme]), str(path)) from None
+    except ValueError as err:  # of the library: a name that no object can have
+        raise OSError(
+            errno.EINVAL, "no object can have a name with a part '.' or '..', or with control characters", str(path)
+        ) from err
 
 
-def _plain(err: Exception) -> str:
-    """What the library says, in a line, without what an environment variable keeps secret."""
+def _plain(err: Exception, variables: str = "AWS") -> str:
+    """What the library says, in a line, without what an environment variable keeps secret.
+
+    Args:
+        err: its error.
+        variables: how names of environment variables of this kind of store begin.
+    """
     text = " ".join(str(err).split("\n\nDebug source")[0].split())
+    if found := _REQUEST.search(text):
+        method, url, retries, said = found.groups()
+        if "builder error" in said:
+            said = (
+                f"a server without TLS is used only with {variables}_ALLOW_HTTP=true"
+                if url.startswith("http://")
+                else "the endpoint is no URL"
+            )
+        said = said.replace("Server returned non-2xx status code: ", "").rstrip(": ")
+        said = said.replace("HTTP error: error sending request", "the server cannot be reached")
+        if answer := re.search(r"<Code>(.*?)</Code>(?:.*?<Message>(.*?)</Message>)?", said):
+            said = f"{said.partition(': <')[0]}: {': '.join(filter(None, answer.groups()))}"
+        text = f"{said} ({method} {_without_secrets(url)}{f', after {retries} retries' if retries else ''})"
     text = re.sub(r"(?is)<(AWSAccessKeyId|StringToSign\w*|CanonicalRequest\w*|SignatureProvided)>.*?</\1>", "", text)
     for name, value in os.environ.items():
         if len(value) >= 6 and _SECRETS.search(name):
             text = text.replace(value, "***")
-    return text[:300] or type(err).__name__
+    return _without_secrets(text)[:300] or type(err).__name__
+
+
+def _without_secrets(text: str) -> str:
+    """A text with URLs, without users, passwords and what follows a question mark in them."""
+    return re.sub(r"(://)(?:[^\s/]*@)?([^\s?)]*)(?:\?[^\s)]*)?", r"\1\2", text)
