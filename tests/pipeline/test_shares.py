@@ -81,6 +81,26 @@ def test_a_score_of_a_run_that_is_not_finished_says_so(tmp_path):
     assert any("24 of its images are not there yet" in line for line in run.manifest.scoring.remarks)
 
 
+def test_whatever_shows_the_numbers_of_a_run_that_is_not_finished_says_so(tmp_path):
+    from commands import verism as command
+
+    from verism.plans.board import make_board
+
+    part, whole = evaluate(tmp_path / "part", shard="1/2").path, evaluate(tmp_path / "whole").path
+    verism.score(part)
+    said = f"note: {part}: the run is not finished: 24 of its images are not there yet\n"
+    for form in ("--markdown", "--latex", "--csv", "--json"):
+        assert command("report", whole, part, form).stderr == said
+    for form in ((), ("--json",)):
+        assert said in command("compare", whole, part, *form).stderr
+    cells = {row.name: list(row.cells.values()) for row in make_board([tmp_path]).rows}
+    left_out = [{(cell.left_out, cell.coverage) for cell in row} for row in cells.values()]
+    assert sorted(left_out, key=str) == [
+        {("", 1.0)},
+        {("the run is not finished: 24 of its images are not there yet", None)},
+    ]
+
+
 def test_options_that_contradict_each_other_are_refused(tmp_path):
     with pytest.raises(UsageError, match="--shard or --share, not both"):
         evaluate(tmp_path / "run", shard="1/2", share=True)

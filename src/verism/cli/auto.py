@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from verism.cli.common import GroupedCommand, given, in_section, judge_options, put_scores
+from verism.cli.common import GroupedCommand, given, in_section, judge_options, put_scores, say_remarks
 from verism.systems import quoted
 from verism.terminal import Failures, PathType, put_json, say
 
@@ -20,7 +20,6 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
     from verism.own_image_evaluation import LISTED, evaluate_own_images, left_out, possible_suites
     from verism.own_images import read_own_images
     from verism.records import roles
-    from verism.report_kit.evidence import scoring_remarks
     from verism.report_kit.tables import json_report
     from verism.suites.catalogue import presentation_of
 
@@ -63,8 +62,7 @@ def _auto(source: Path, reference: Path | None, out: Path, limit: int | None, dr
         if not as_json:
             put_scores(run, as_json)
         else:
-            for line in scoring_remarks(run):
-                say(f"note: {run.suite_name}: {line}", always=True)
+            say_remarks(run, run.suite_name)
         say(f"report: verism report {quoted(run.path)}")
     sys.exit(failures.report())
 

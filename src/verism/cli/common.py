@@ -33,6 +33,7 @@ __all__ = [
     "opened_trackers",
     "parse_rules",
     "put_scores",
+    "say_remarks",
     "tracking_options",
     "with_executor",
     "with_options",
@@ -57,8 +58,18 @@ def put_scores(run: Run, as_json: bool) -> None:
             click.echo(line)
         click.echo("")
         click.echo(terminal_table([run], [presentation_of(run)], encoding=terminal_encoding()))
+    say_remarks(run)
+
+
+def say_remarks(run: Run, name: str = "") -> None:
+    """Say on standard error what the numbers of a run could be misread without.
+
+    Args:
+        run: a scored run.
+        name: of the run, where several are spoken of.
+    """
     for line in [*scoring_remarks(run), *adjustment_notes(run)]:
-        say(f"note: {line}", always=True)
+        say(f"note: {name}{': ' if name else ''}{line}", always=True)
 
 
 class GroupedCommand(click.Command):

@@ -33,6 +33,7 @@ from verism.cli.common import (
     opened_trackers,
     parse_rules,
     put_scores,
+    say_remarks,
     tracking_options,
     with_executor,
     with_options,
@@ -633,6 +634,8 @@ def report(
         table = tables.latex_table if latex else tables.markdown_table
         for group in tables.sharing(presentations):
             click.echo(table([runs[n] for n in group], [presentations[n] for n in group]))
+    for run, folder in zip(runs, run_dirs, strict=True) if printed else ():
+        say_remarks(run, str(folder))
     if out is not None or not printed:
         place = out or api.report_file(runs[0])
         path = api.report(*runs, out=place, gallery=gallery, cards=cards, baseline=baseline, tests=not no_tests)
@@ -670,6 +673,8 @@ def compare(run_a: Path, run_b: Path, as_json: bool, **options: Any) -> None:
         put_json(records)
     else:
         click.echo(comparison_table(records, a=str(run_a), b=str(run_b)))
+    for folder in (run_a, run_b):
+        say_remarks(api.open_run(folder), str(folder))
 
 
 # -------------------------------------------------------------------------------------------------------------- scenes

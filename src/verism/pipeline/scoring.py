@@ -15,6 +15,7 @@ from verism.pipeline.added_metrics import Metric, added_scores
 from verism.pipeline.correction import Adjustment
 from verism.progress import Working
 from verism.records import Estimand, Need, Observed, Prompt, Score, content_hash, empty_table, option_of, roles
+from verism.report_kit.coverage import UNFINISHED
 from verism.report_kit.evidence import Evidence
 from verism.report_kit.section import section_records
 from verism.store import TRUTH, Run, Scoring, sorted_verdicts
@@ -133,7 +134,7 @@ def _scored(
     left_out = [f"not measured (no judge given): {', '.join(absent)}"] if absent else []
     gap = sum(p.n_images for p in observed.prompts.values()) - n_images
     if gap > 0:
-        left_out.append(f"the run is not finished: {gap:,} of its images are not there yet")
+        left_out.append(f"{UNFINISHED}: {gap:,} of its images are not there yet")
     asked = {_choose(run, need, (judges or {}).get(need.role)) for need in suite.needs()}
     of_judges = [line for name, lines in run.manifest.judge_remarks.items() if name in asked for line in lines]
     remarks = [*left_out, *suite.remarks(observed), *of_judges]

@@ -27,7 +27,7 @@ from verism.pipeline.comparison import Difference
 from verism.plans.rank_agreement import ColumnAgreement, column_agreements
 from verism.plans.status import read_rows, report_path
 from verism.records import Score, judge_identity
-from verism.report_kit.coverage import coverage_of
+from verism.report_kit.coverage import coverage_of, unfinished
 from verism.specs import MetricSpec, Presentation
 from verism.statistics.ranking import Ranking, rank_models
 from verism.store import Run
@@ -556,7 +556,14 @@ class _Maker:
         spec = self.presentations[column.suite].metric(column.metric)
         coverage = coverage_of(judged, run.scores(), spec)
         share = None if math.isnan(coverage.share) else coverage.share
-        made = Cell(state="ok", score=judged, adjusted=adjusted, coverage=share, left_out=coverage.left_out)
+        gap = unfinished(run)
+        made = Cell(
+            state="ok",
+            score=judged,
+            adjusted=adjusted,
+            coverage=None if gap else share,
+            left_out="; ".join(filter(None, (coverage.left_out, gap))),
+        )
         if math.isnan(judged.value):
             return replace(made, state="undefined", note="undefined for these images")
         return made

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from verism.records import Score
 from verism.report_kit import words
 from verism.specs import MetricSpec
+from verism.store import Run
 
-__all__ = ["PARTIAL", "Coverage", "coverage_of", "share_answered"]
+__all__ = ["PARTIAL", "UNFINISHED", "Coverage", "coverage_of", "share_answered", "unfinished"]
 
 PARTIAL = "†"  # behind a number that leaves out some of what was asked for
+UNFINISHED = "the run is not finished"  # how the remark begins that a scoring of an unfinished run keeps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,15 @@ class Coverage:
         ``questions answered: 40.1 % (55 of 137); 2 of 24 unusable``
         """
         return "; ".join(filter(None, (self.answered, self.unusable)))
+
+
+def unfinished(run: Run) -> str:
+    """That a run was scored before all of its images were there, with their number; empty for others.
+
+    Args:
+        run: a scored run.
+    """
+    return next((line for line in run.manifest.scoring.remarks if line.startswith(UNFINISHED)), "")
 
 
 def coverage_of(score: Score, scores: Iterable[Score], spec: MetricSpec | None) -> Coverage:
