@@ -11,8 +11,10 @@ ray = pytest.importorskip("ray")
 @pytest.mark.parametrize(
     ("address", "failure", "error", "words"),
     [
+        ("127.0.0.1:1", AssertionError("asked for minutes"), UsageError, "no Ray cluster at 127.0.0.1:1: .*ray start"),
+        ("ray://127.0.0.1:1", AssertionError("asked for minutes"), UsageError, "no Ray cluster at ray://127.0.0.1:1"),
+        ("auto", ConnectionError("nobody there"), UsageError, "no Ray cluster at auto: nobody there"),
         (None, Exception("The current node timed out during startup."), VerismError, "machine is busy"),
-        ("10.0.0.1:6379", ConnectionError("nobody there"), UsageError, "no Ray cluster at 10.0.0.1:6379"),
         (None, RuntimeError("something else"), RuntimeError, "something else"),
     ],
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -34,6 +35,7 @@ REST = "workers"  # those who do what no other workers are named for
 MAX_DEATHS = 8  # of workers over one block, or in a row without any block done between
 POLL_S = 0.5
 PATIENCE_S = 30.0  # until a driver says that no worker could start
+CONNECT_S = 10.0  # until a head node must have accepted a connection
 OBJECT_STORE_BYTES = 150_000_000  # of a Ray started here: images do not pass through it
 NOTHING, ALL_DONE = -1, -2  # answers of the dealer in place of a block's number
 
@@ -124,6 +126,8 @@ def start_ray(settings: RaySettings) -> bool:
     ray = require("ray", extra="ray", purpose="--executor ray")
     if ray.is_initialized():
         return False
+    if settings.address is not None:
+        _check_address(settings.address)
     _silence_deaths()
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
@@ -141,6 +145,24 @@ def start_ray(settings: RaySettings) -> bool:
             "or start Ray before (ray start --head) and name it: --executor ray:auto"
         ) from err
     return True
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address where nobody listens, which Ray itself would ask for many minutes.
+
+    Args:
+        address: as Ray takes it; such as name no port (``auto``) are not checked.
+    """
+    named = re.fullmatch(r"(?:ray://)?\[?([^/\[\]]+)\]?:(\d+)", address)
+    if named is None:
+        return
+    try:
+        socket.create_connection((named[1], int(named[2])), timeout=CONNECT_S).close()
+    except (OSError, OverflowError, UnicodeError) as err:
+        raise UsageError(
+            f"no Ray cluster at {address}: {err}. Name the head node's HOST:PORT that `ray start --head` prints, or "
+            "auto for the cluster of this node"
+        ) from err
 
 
 def _silence_deaths() -> None:
