@@ -178,7 +178,8 @@ class RunOptions:
         threshold: confidence threshold of a suite that rests on a detector; None: the detector's own calibrated one.
         metrics: added to those of the suite and of installed packages.
         shuffle: whether each prompt gets the image of a prompt drawn at random, its own included.
-        retry: whether images that were missing, failed or refused are asked for again.
+        retry: whether images that were missing, failed or refused are asked for again, and judges what they failed to
+            answer; with an executor, images alone.
         size: width and height of rendered images, pixels.
         assets: folder of the user's own 3D models.
         processes: renderers at once, at least 1.

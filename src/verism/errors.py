@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from types import ModuleType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from verism.systems import quoted
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class VerismError(Exception):
@@ -16,6 +19,18 @@ class VerismError(Exception):
 
 class UsageError(VerismError):
     """The request itself is wrong (exit code 2)."""
+
+
+class Unfinished(UsageError):
+    """A judge could not go on within a batch; what it observed until then is kept.
+
+    Attributes:
+        rows: of the images that it was done with, in the columns of its table.
+    """
+
+    def __init__(self, message: str, rows: pl.DataFrame) -> None:
+        super().__init__(message)
+        self.rows = rows
 
 
 class DamagedRun(UsageError):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from verism.errors import VerismError
 
 __all__ = [
+    "FAILED",
     "GARBLED",
     "NEEDS",
     "PROTOCOLS",
@@ -953,6 +954,8 @@ class Column:
     dtype: str
     meaning: str
 
+
+FAILED = "failed: "  # begins the note of an answer that did not come, and may come when asked for again
 
 TABLES: dict[str, tuple[Column, ...]] = {
     "prompts": (

@@ -1,6 +1,7 @@
 """DPG-Bench and DSG through the command line: rendered scenes, grids, answers of files, released defects, rules."""
 
 import csv
+import hashlib
 import json
 
 import numpy as np
@@ -8,9 +9,12 @@ import polars as pl
 import pytest
 from commands import verism
 from PIL import Image
+from service_fakes import Service, chat
 from tiny_vision_language import qwen2_vl
 
 from verism import api
+from verism.errors import UsageError
+from verism.store import Run
 
 HEAD = (
     "item_id",
@@ -99,6 +103,65 @@ def suite(request):
 
 HEADLINE = {"dpg_bench": "dpg_score", "dsg": "dsg_score"}
 SMALL = ("--limit", 6, "--n-images", 1, "--size", 64)
+
+
+@pytest.fixture
+def service():
+    pytest.importorskip("httpx")
+    server = Service()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def texts_of(service, start=0):
+    return [json.dumps(body["messages"]) for body in service.bodies[start:]]
+
+
+def test_answers_that_failed_are_asked_again_with_retry_alone(service, tmp_path):
+    words = ("--model", "oracle", "--vqa", f"openai:m?base_url={service.base}&retries=0&concurrency=1", *SMALL)
+    whole = run("dsg", *words, out=tmp_path / "W")
+    begun, failed = len(service.bodies), set()
+
+    def reply(body):
+        text = json.dumps(body["messages"])
+        if int.from_bytes(hashlib.sha256(text.encode()).digest()) % 3:
+            return chat("Yes.")
+        failed.add(text)
+        return 503, {}
+
+    service.reply = reply
+    flaky = run("dsg", *words, out=tmp_path / "R")
+    assert 0 < len(failed) < len(service.bodies) - begun
+    assert scores_of(flaky)["dsg_score", "revised"] != scores_of(whole)["dsg_score", "revised"]
+    service.reply = lambda _: chat("Yes.")
+    begun = len(service.bodies)
+    run("dsg", *words, out=tmp_path / "R")
+    assert len(service.bodies) == begun
+    again = run("dsg", *words, "--retry", out=tmp_path / "R")
+    assert set(texts_of(service, begun)) == failed
+    assert again.scores() == whole.scores()
+    begun = len(service.bodies)
+    run("dsg", *words, "--retry", out=tmp_path / "R")
+    assert len(service.bodies) == begun
+
+
+def test_a_run_whose_service_goes_down_keeps_its_images_and_answers(service, tmp_path):
+    words = ("--model", "oracle", "--vqa", f"openai:m?base_url={service.base}&retries=0&concurrency=1", *SMALL)
+    whole = run("dsg", *words, out=tmp_path / "W")
+    begun = len(service.bodies)
+    service.reply = lambda _: chat("Yes.") if len(service.bodies) <= begun + 9 else (503, {})
+    with pytest.raises(UsageError, match="answered none of 5 requests in a row"):
+        run("dsg", *words, out=tmp_path / "R")
+    service.reply = lambda _: chat("Yes.")
+    stopped = Run.open(tmp_path / "R")
+    assert stopped.read("images").height == 6
+    kept = stopped.read("answers", stopped.judges("answers")[0])
+    assert 0 < kept["image_id"].n_unique() < 6
+    total, begun = begun, len(service.bodies)
+    resumed = run("dsg", *words, out=tmp_path / "R")
+    assert len(service.bodies) - begun == total - kept.height
+    assert resumed.scores() == whole.scores()
 
 
 def test_oracle_is_right_about_everything(tmp_path, suite):

@@ -1,6 +1,7 @@
 """The whole bench: a judge that errs at a planted rate is found with that rate; stopped work goes on."""
 
 import json
+import re
 import zlib
 
 import polars as pl
@@ -8,6 +9,7 @@ import pytest
 from browsing import CHROMIUM, broken_words, browsing, faults_of, too_small
 from commands import verism
 from fakes import PixelJudge
+from service_fakes import Service, chat
 
 from verism import api
 from verism.annotation.ratings import study_path
@@ -274,3 +276,87 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path, change, message):
 def test_folders_of_judges_are_told_apart():
     assert folder_of("builtin") == "builtin"
     assert folder_of("a/b") != folder_of("a-b")
+
+
+# --------------------------------------------------------------------------------------------- judges behind a service
+@pytest.fixture
+def service():
+    pytest.importorskip("httpx")
+    server = Service()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def bench_of(service, out, *more):
+    judge = f"openai:m?base_url={service.base}&retries=0&concurrency=1"
+    words = ("judge", "bench", "--role", "vqa", "--judge", judge, *more, "--truth", "rendered:5", "--limit", "12")
+    before = len(service.bodies)
+    done = verism(*words, "--suite", "paintskills", "--size", "64", "--out", out)
+    return done, [json.dumps(body["messages"]) for body in service.bodies[before:]]
+
+
+def test_a_service_that_goes_down_is_left_and_asked_the_rest_when_the_command_is_repeated(service, tmp_path):
+    out = tmp_path / "B"
+    service.reply = lambda _: chat("Yes.") if len(service.bodies) <= 10 else (503, {})
+    with pytest.raises(UsageError, match=f"{service.base} answered none of 5 requests in a row") as err:
+        bench_of(service, out)
+    assert "Repeat the command to ask it the rest" in str(err.value)
+    first = [json.dumps(body["messages"]) for body in service.bodies]
+    service.reply = lambda _: chat("Yes.")
+    done, second = bench_of(service, out)
+    assert done.exit_code == 0, done.output
+    assert len(first) == 15
+    assert not set(first[:10]) & set(second)
+    assert set(first[10:]) <= set(second)
+    assert len({*first[:10], *second}) == 10 + len(second)  # each question was answered once
+    (judged,) = read_bench(out).judges
+    assert (judged.images, json.loads((out / "board.json").read_text())["stopped"]) == (12, [])
+    assert bench_of(service, out)[1] == []
+
+
+def test_a_service_that_is_down_does_not_keep_other_judges_from_being_measured(service, tmp_path):
+    out = tmp_path / "B"
+    other = Service()
+    service.reply = lambda _: (503, {})
+    done, asked = bench_of(service, out, "--judge", f"openai:up?base_url={other.base}")
+    other.shutdown()
+    other.server_close()
+    assert done.exit_code == 1
+    assert len(asked) == 5
+    (line,) = json.loads((out / "board.json").read_text())["stopped"]
+    assert re.match(r"openai:m\S+ could not be asked to the end, so it is not on the board: ", line)
+    assert f"{service.base} answered none of 5 requests in a row" in line
+    assert line in done.output
+    assert f"{service.base} answered none" in (out / "index.html").read_text()
+    (judged,) = read_bench(out).judges
+    assert judged.given.startswith("openai:up")
+
+
+def test_answers_that_failed_are_asked_again_and_no_others(service, tmp_path):
+    out, failed = tmp_path / "B", set()
+
+    def reply(body):
+        text = json.dumps(body["messages"])
+        if len(service.bodies) % 3 == 0:
+            failed.add(text)
+            return 503, {}
+        return chat("No.")
+
+    service.reply = reply
+    done, first = bench_of(service, out)
+    assert done.exit_code == 0
+    assert f"{len(failed)} answers about paintskills did not come; repeat the command to ask again" in done.output
+    table = Run.open(out / "items" / "paintskills-prompts").scan("answers", read_bench(out).judges[0].name).collect()
+    before = table.sort("image_id", maintain_order=True)
+    service.reply = lambda _: chat("Yes.")
+    done, second = bench_of(service, out)
+    assert done.exit_code == 0
+    assert 0 < len(failed) < len(first)
+    assert set(second) == failed
+    assert "did not come" not in done.output
+    table = Run.open(out / "items" / "paintskills-prompts").scan("answers", read_bench(out).judges[0].name).collect()
+    after = table.sort("image_id", maintain_order=True)
+    assert after.select("image_id", "question").equals(before.select("image_id", "question"))
+    assert after["value"].to_list() == [value or "yes" for value in before["value"]]
+    assert after["note"].null_count() == after.height

@@ -6,12 +6,10 @@ import base64
 import io
 import json
 import logging
-import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -20,9 +18,9 @@ import pytest
 pytest.importorskip("httpx")
 
 from PIL import Image
-from service_fakes import FakeClock, grouped
+from service_fakes import FakeClock, Service, chat, grouped
 
-from verism.errors import UsageError
+from verism.errors import Unfinished, UsageError
 from verism.judges.captions.openai_captioner import OpenAICaptioner
 from verism.judges.ocr.instructions import INSTRUCTION
 from verism.judges.ocr.openai_ocr import OpenAIOcr
@@ -44,68 +42,6 @@ def picture(name: str, seed: int, height: int = 6, width: int = 9) -> LoadedImag
 
 
 A, B, C = picture("a", 1), picture("b", 2), picture("c", 3)
-
-
-def chat(text: Any, *, tokens: Any = None, ended: str = "stop", usage: Any = None, **message: Any) -> dict[str, Any]:
-    """An answer of the service. ``tokens``: (token, {alternative: probability}) each."""
-    choice: dict[str, Any] = {"message": {"role": "assistant", "content": text, **message}, "finish_reason": ended}
-    if tokens is not None:
-        choice["logprobs"] = {
-            "content": [
-                {
-                    "token": token,
-                    "logprob": math.log(top[token]),
-                    "top_logprobs": [{"token": t, "logprob": math.log(p)} for t, p in top.items()],
-                }
-                for token, top in tokens
-            ]
-        }
-    return {"model": "m-2026-01-01", "choices": [choice], "usage": usage or {}}
-
-
-class Service(ThreadingHTTPServer):
-    """Answers what ``reply(body)`` says: JSON, or (status, JSON), or (status, JSON, headers)."""
-
-    daemon_threads, block_on_close = True, False
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.reply: Callable[[dict[str, Any]], Any] = lambda _: chat("Yes.")
-        self.bodies: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        self.active = self.most_active = 0
-        self.lock = threading.Lock()
-        self.base = f"http://127.0.0.1:{self.server_port}/v1"
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Service
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-    def do_POST(self) -> None:
-        server = self.server
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert self.path == "/v1/chat/completions"
-        with server.lock:
-            server.bodies.append(body)
-            server.keys.append(self.headers.get("Authorization"))
-            server.active += 1
-            server.most_active = max(server.most_active, server.active)
-        result = server.reply(body)
-        with server.lock:
-            server.active -= 1
-        status, content, *headers = result if isinstance(result, tuple) else (200, result)
-        data = json.dumps(content).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(data)), **(headers[0] if headers else {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
 
 
 def vqa(model: str = "m", clock: Any = None, **options: Any) -> OpenAIVqa:
@@ -293,6 +229,32 @@ def test_keys_stay_out_of_everything(service: Service, make: Any, caplog: pytest
 def test_a_service_that_is_not_there(make: Any):
     with pytest.raises(UsageError, match="cannot be reached"):
         make(base_url="http://127.0.0.1:9/v1", retries=0).observe([A], AnswerNeed(questions={"a": (DOG,)}))
+
+
+def dies_after(service: Service, count: int) -> None:
+    """The service answers so many requests, and then only that it is down."""
+    before = len(service.bodies)
+    service.reply = lambda _: chat("Yes.") if len(service.bodies) <= before + count else (503, {})
+
+
+def test_a_service_that_goes_down_leaves_the_rows_of_images_that_were_done(service: Service, make: Any):
+    images = [picture(f"p{n}", n) for n in range(8)]
+    questions = {image.prompt_id: (DOG, Question(text="Is there a cat?")) for image in images}
+    dies_after(service, 7)
+    with pytest.raises(Unfinished, match="answered none of 5 requests in a row") as err:
+        make(concurrency=1, retries=0).observe(images, AnswerNeed(questions=questions))
+    assert err.value.rows["image_id"].to_list() == [f"p{n}#0" for n in (0, 0, 1, 1, 2, 2)]
+    assert set(err.value.rows["value"]) == {"yes"}
+    service_options = ServiceOptions(base_url=service.base, retries=0, concurrency=1, key_env=VARIABLE)
+    for judge, need in (
+        (OpenAICaptioner("m", service=service_options), CaptionNeed()),
+        (OpenAIOcr("m", service=service_options), OcrNeed()),
+    ):
+        dies_after(service, 3)
+        with pytest.raises(Unfinished) as err:
+            judge.observe(images, need)
+        assert err.value.rows["image_id"].to_list() == ["p0#0", "p1#0", "p2#0"]
+        judge.close()
 
 
 def test_nothing_asked_needs_no_key(make: Any, monkeypatch: pytest.MonkeyPatch, service: Service):

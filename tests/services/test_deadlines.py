@@ -9,7 +9,7 @@ import pytest
 from service_fakes import FakeClock
 
 from verism.errors import UsageError
-from verism.services import ServiceClient, ServiceOptions
+from verism.services import Outcome, ServiceClient, ServiceOptions
 from verism.services.deadlines import Deadline, DeadlineError
 from verism.services.retry import RateLimiter, TransientError, retry
 
@@ -129,9 +129,9 @@ def test_run_is_over_at_its_deadline_and_says_how_to_go_on():
     client = ServiceClient("m", ServiceOptions(run_deadline=7200, concurrency=1), role="judge", path="/c", noun="reply")
     clock = client.limiter.clock = FakeClock()
 
-    def answer(item: int, halt: threading.Event) -> int:
+    def answer(item: int, halt: threading.Event) -> Outcome[int]:
         clock.wait(3000.0, halt)
-        return item
+        return Outcome(item)
 
     replies = client.in_order(range(9), answer)
     with pytest.raises(

@@ -257,3 +257,50 @@ def test_no_other_part_loads_an_http_library():
     pattern = re.compile(r"""(?:require\(|import_module\(|import |from )["']?(?:httpx|tenacity|requests|aiohttp)\b""")
     users = {p.relative_to(root).parts[0] for p in root.rglob("*.py") if pattern.search(p.read_text("utf-8"))}
     assert users == {"services"}
+
+
+# --------------------------------------------------------------------------------------------------- a service is down
+def down(number: int) -> Any:
+    return httpx.Response(503, json={"error": {"message": f"no {number}"}})
+
+
+def test_requests_given_up_in_a_row_end_the_work_and_are_not_among_the_answers(make: Any):
+    asked: list[int] = []
+
+    def reply(request: Any) -> Any:
+        asked.append(number_of(request))
+        return down(asked[-1]) if asked[-1] >= 10 else httpx.Response(200, json={})
+
+    client = make(reply, retries=1, concurrency=1)
+    outcomes = []
+    with pytest.raises(
+        UsageError,
+        match=r"^captioner openai:m: https://h.example/v1 answered none of 5 requests in a row; the last one: "
+        r"HTTP 503: no 14; gave up after 2 tries. Finished work is kept; repeat the command when the service answers$",
+    ):
+        outcomes.extend(answers(client, range(100)))
+    assert [o.state for o in outcomes] == ["ok"] * 10
+    assert asked == [*range(10), *(n for n in range(10, 15) for _ in range(2))]
+
+
+def test_requests_given_up_in_a_row_are_counted_over_several_calls(make: Any):
+    client = make(lambda request: down(number_of(request)), retries=0)
+    for number in range(4):
+        assert [o.state for o in answers(client, [number])] == ["failed"]
+    with pytest.raises(UsageError, match="answered none of 5 requests in a row"):
+        list(answers(client, [4]))
+
+
+@pytest.mark.parametrize("between", [{"status_code": 200, "json": {}}, {"status_code": 400, "json": {}}])
+def test_requests_given_up_with_any_answer_between_cost_single_items(make: Any, between: dict[str, Any]):
+    def reply(request: Any) -> Any:
+        return httpx.Response(**between) if number_of(request) % 5 == 4 else down(0)
+
+    states = [o.state for o in answers(make(reply, retries=0, concurrency=1), range(20))]
+    other = "ok" if between["status_code"] == 200 else "failed"
+    assert states == ["failed", "failed", "failed", "failed", other] * 4
+
+
+def test_answers_without_use_are_no_sign_of_a_service_that_is_down(make: Any):
+    client = make(lambda _: httpx.Response(200, text="no JSON"), retries=1)
+    assert [o.state for o in answers(client, range(40))] == ["failed"] * 40

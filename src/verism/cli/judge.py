@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -310,3 +311,7 @@ def bench(
     else:
         click.echo(bench_text(board), nl=False)
         click.echo(f"\n{page}")
+    if board.stopped:
+        if as_json:
+            say("\n".join(board.stopped), always=True)
+        sys.exit(1)

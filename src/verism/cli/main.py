@@ -141,7 +141,11 @@ def _making_parameters(*, images: bool) -> list[click.Parameter]:
         click.Option(["--assets"], type=path, help="Folder with your own 3D models and environments."),
         click.Option(["--processes"], type=WORKERS, help="Parallel renderers.  [default: one per core]"),
         click.Option(["--base-url"], help="URL of an OpenAI-compatible service, for openai:NAME as model or judge."),
-        click.Option(["--retry"], is_flag=True, help="Try again images that are missing, failed or refused."),
+        click.Option(
+            ["--retry"],
+            is_flag=True,
+            help="Try again images that are missing, failed or refused, and answers that failed.",
+        ),
     ]
 
 

@@ -12,14 +12,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from verism import api
 from verism.annotation.judge_cards import Source, card_of_tables, known_tables
 from verism.cards import write_card
-from verism.errors import UsageError
+from verism.errors import Unfinished, UsageError
 from verism.files import read_json, well_formed, whole_file, write_json
 from verism.judge_bench.board import Board, Judged, make_board
 from verism.judge_bench.disturbances import KnownImages, Strength
@@ -35,8 +35,8 @@ from verism.judge_bench.matching import Match, matching_items, matching_need, pl
 from verism.limits import MAX_SEED
 from verism.manifest import RunSettings
 from verism.parquet import read_parquet
-from verism.pipeline.local import make_requests, observe_images, run_images
-from verism.records import Generator, Judge, LoadedImage, Need, Prompt, content_hash, roles
+from verism.pipeline.local import ask_again, make_requests, observe_images, run_images
+from verism.records import FAILED, Generator, Judge, LoadedImage, Need, Prompt, content_hash, roles
 from verism.registry import ModelPool, make_generator
 from verism.specs import JudgeBench
 from verism.store import Run
@@ -158,6 +158,8 @@ class TimedJudge:
     Attributes:
         seconds: spent in it.
         images: shown to it.
+        stopped: why it could not go on; empty as long as it can.
+        failed: answers that did not come.
     """
 
     def __init__(self, judge: Judge) -> None:
@@ -165,15 +167,24 @@ class TimedJudge:
         self.name = judge.name
         self.seconds = 0.0
         self.images = 0
+        self.stopped = ""
+        self.failed = 0
 
     def observe(self, images: Sequence[LoadedImage], need: Need) -> Any:
         """As the judge, with the time noted."""
-        begun = time.perf_counter()
+        begun, shown = time.perf_counter(), len(images)
         try:
-            return self._judge.observe(images, need)
+            rows = self._judge.observe(images, need)
+            if "note" in getattr(rows, "columns", ()):
+                self.failed += int(rows["note"].str.starts_with(FAILED).sum())
+            return rows
+        except UsageError as err:
+            self.stopped = str(err)
+            shown = err.rows["image_id"].n_unique() if isinstance(err, Unfinished) else 0
+            raise
         finally:
             self.seconds += time.perf_counter() - begun
-            self.images += len(images)
+            self.images += shown
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._judge, name)
@@ -291,11 +302,11 @@ def run_bench(settings: BenchSettings, out: Path, *, tell: Tell) -> Board:
         tell: called with a line about what is done.
 
     Returns:
-        The board of all judges in the folder.
+        The board of all judges in the folder, with those that could not go on (a service that is down).
 
     Raises:
         UsageError: no such role, judge or suite; a folder of another bench; a judge that can be asked about none of
-            the suites.
+            the suites; no judge that could go on, on a bench without any other.
     """
     if settings.role not in roles():
         raise UsageError(f"no role {settings.role!r}; judges have the roles {', '.join(roles())}")
@@ -305,9 +316,10 @@ def run_bench(settings: BenchSettings, out: Path, *, tell: Tell) -> Board:
         raise UsageError(f"--limit must be at least 1, got {settings.limit}")
     sources = _rendered(settings) if settings.truth.run is None else _rated(settings)
     _same_bench(settings, out)
-    for given in settings.judges:
-        _put_on_bench(given, settings, sources, out, tell)
-    return read_bench(out)
+    stopped = [line for given in settings.judges if (line := _put_on_bench(given, settings, sources, out, tell))]
+    if stopped and not _records(out):
+        raise UsageError("\n".join(stopped))
+    return replace(read_bench(out), stopped=tuple(stopped))
 
 
 def _same_bench(settings: BenchSettings, out: Path) -> None:
@@ -336,9 +348,8 @@ def folder_of(given: str) -> str:
     return plain if plain == given else f"{plain}-{content_hash(given)[:8]}"
 
 
-def _put_on_bench(
-    asked: str | Judge, settings: BenchSettings, sources: Sequence[_Items], out: Path, tell: Tell
-) -> None:
+def _put_on_bench(asked: str | Judge, settings: BenchSettings, sources: Sequence[_Items], out: Path, tell: Tell) -> str:
+    """Ask a judge what it was not asked yet; why it could not go on, or nothing."""
     given = asked if isinstance(asked, str) else asked.name
     folder = out / "judges" / folder_of(given)
     items: list[BenchItem] = []
@@ -359,8 +370,22 @@ def _put_on_bench(
             except _NotAskedError as err:
                 notes.append(f"not asked about {source.name}: {err}")
                 continue
+            except UsageError:
+                if not judge.stopped:
+                    raise
+                line = (
+                    f"{given} could not be asked to the end, so it is not on the board"
+                    f"{' but for what it answered in an earlier call' if (folder / 'judge.json').exists() else ''}: "
+                    f"{judge.stopped}. Repeat the command to ask it the rest"
+                )
+                tell(line)
+                return line
             if lost := Run.open(out / "items" / source.name).unusable().height:
                 notes.append(f"{lost:,} images of {source.suite.name} are not there and were not asked about")
+            if judge.failed:
+                notes.append(
+                    f"{judge.failed:,} answers about {source.suite.name} did not come; repeat the command to ask again"
+                )
             for line in [*getattr(judge, "remarks", list)(), *getattr(judge, "summary", list)()]:
                 if line not in notes:
                     notes.append(line)
@@ -382,6 +407,7 @@ def _put_on_bench(
         "cards": cards,
     }
     write_json(folder / "judge.json", record)
+    return ""
 
 
 def _need(suite: Suite, role: str) -> Need:
@@ -437,7 +463,10 @@ def _observed(
     else:
         need = _need(source.suite, settings.role)
     with _noted_time(judge, folder):
-        observe_images(run, make_requests(prompts, source.seed), judge, need)
+        requests = make_requests(prompts, source.seed)
+        if again := ask_again(run, requests, judge, need):
+            tell(f"{judge.name}: asked again what it had failed to answer: {again:,}")
+        observe_images(run, requests, judge, need)
     label = "" if strength is None else str(strength)
     if source.bench.by_prompts:
         return matching_items(
@@ -530,6 +559,10 @@ def _clock(folder: Path) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------------- read
+def _records(out: Path) -> list[Path]:
+    return sorted((out / "judges").glob("*/judge.json"))
+
+
 def read_bench(out: Path) -> Board:
     """The board of all judges in a folder.
 
@@ -541,7 +574,7 @@ def read_bench(out: Path) -> Board:
     """
     settings = read_json(out / BENCH, "the settings of a judge bench, as `verism judge bench` writes them")
     judges = []
-    for file in sorted((out / "judges").glob("*/judge.json")):
+    for file in _records(out):
         record = read_json(file, "what a judge did on the bench")
         with well_formed(file):
             judges.append(

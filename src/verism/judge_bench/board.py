@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -197,7 +197,7 @@ class Board:
         groups: a row for each judge, facet and group.
         group_tests: a row for each judge and facet.
         judge_tests: a row for each pair of judges and task.
-        remarks: what to mind.
+        stopped: a line for each judge that could not go on.
     """
 
     role: str
@@ -207,20 +207,19 @@ class Board:
     groups: tuple[GroupRate, ...] = ()
     group_tests: tuple[GroupTest, ...] = ()
     judge_tests: tuple[JudgeTest, ...] = ()
-    remarks: tuple[str, ...] = field(default_factory=tuple)
+    stopped: tuple[str, ...] = ()
 
 
 NOTHING = Interval(math.nan, math.nan, math.nan)
 
 
-def make_board(role: str, truth: str, judges: Sequence[Judged], *, remarks: Sequence[str] = (), seed: int = 0) -> Board:
+def make_board(role: str, truth: str, judges: Sequence[Judged], *, seed: int = 0) -> Board:
     """The board of some judges.
 
     Args:
         role: of the judges.
         truth: how the truth is known, in words.
         judges: with their items.
-        remarks: what to mind.
         seed: of resampling.
     """
     tasks = [
@@ -238,7 +237,6 @@ def make_board(role: str, truth: str, judges: Sequence[Judged], *, remarks: Sequ
         groups=tuple(groups),
         group_tests=tuple(group_tests),
         judge_tests=tuple(_judge_tests(judges, seed)),
-        remarks=tuple(remarks),
     )
 
 

@@ -160,7 +160,7 @@ def bench_text(board: Board) -> str:
     lines += _columns([head, *_rows(board)])
     lines += ["", *(f"{j.given}: {speed(j)}" for j in board.judges)]
     lines += [f"{j.given}: {note}" for j in board.judges for note in j.notes]
-    return "\n".join([*lines, *board.remarks]) + "\n"
+    return "\n".join([*lines, *board.stopped]) + "\n"
 
 
 def _rows(board: Board, disturbed: bool = False) -> list[list[str]]:
@@ -298,5 +298,5 @@ def bench_record(board: Board) -> dict[str, Any]:
         "groups": rows(board.groups),
         "group_tests": rows(board.group_tests),
         "judge_tests": rows(board.judge_tests),
-        "remarks": list(board.remarks),
+        "stopped": list(board.stopped),
     }

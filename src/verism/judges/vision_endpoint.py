@@ -16,13 +16,16 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from PIL import Image as PilImage
 
+from verism.errors import Unfinished, UsageError
 from verism.judges.batching import check_choice
+from verism.records import frame
 from verism.services import (
     Failed,
     Refused,
@@ -34,7 +37,7 @@ from verism.services import (
     natural,
 )
 
-__all__ = ["ChatAnswer", "Message", "Token", "VisionEndpoint", "VisionOptions"]
+__all__ = ["ChatAnswer", "Message", "Token", "VisionEndpoint", "VisionOptions", "kept_rows"]
 
 PATH = "/chat/completions"
 MAX_ANSWER = 16 << 20  # bytes; a sentence with its probabilities has some thousands
@@ -61,11 +64,13 @@ class ChatAnswer:
 
     Attributes:
         text: the reply, stripped, without a model's written thoughts; None where there is none.
+        state: what became of the request.
         reason: why there is none; empty otherwise.
         tokens: of the reply with their probabilities; empty where the service tells none.
     """
 
     text: str | None
+    state: Literal["ok", "refused", "failed"] = "ok"
     reason: str = ""
     tokens: tuple[Token, ...] = ()
 
@@ -128,6 +133,23 @@ class VisionOptions:
         check_range(owner, "logprobs", self.logprobs, 0, 20)
         check_range(owner, "price_input", self.price_input, 0, 1e6)
         check_range(owner, "price_output", self.price_output, 0, 1e6)
+
+
+@contextmanager
+def kept_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    """Hand on the rows that a judge has, where the service ends its work within a batch.
+
+    Args:
+        table: that they are of.
+        rows: of the images that it is done with; may grow meanwhile.
+
+    Raises:
+        Unfinished: in place of a UsageError.
+    """
+    try:
+        yield
+    except UsageError as err:
+        raise Unfinished(str(err), frame(table, rows)) from None
 
 
 class VisionEndpoint:
@@ -261,7 +283,7 @@ class VisionEndpoint:
             return outcome.result
         reason = f"{outcome.state}: {self.client.redact(outcome.reason, 400)}"
         self.note(reason)
-        return ChatAnswer(text=None, reason=reason)
+        return ChatAnswer(text=None, state=outcome.state, reason=reason)
 
     def _once(self, message: Message, url: str, halt: threading.Event) -> ChatAnswer:
         """One attempt: ask and read."""

@@ -11,22 +11,33 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from verism.errors import UsageError, VerismError
+from verism.errors import Unfinished, UsageError, VerismError
 from verism.imaging import encode_png, is_blank, pixel_count, read_image
 from verism.limits import PENDING_PIXELS, RUN_IMAGES
 from verism.locations import location
 from verism.pipeline.regions import SEGMENTS, asks_for_regions, with_regions
 from verism.pipeline.selections import Blocks, Either, pending_items
 from verism.pipeline.shares import ALONE, Claim, Claims, Shares
-from verism.pipeline.stream import BATCH, Batch, ahead, ask, batches, claimed_batches, failure
+from verism.pipeline.stream import (
+    BATCH,
+    Batch,
+    ahead,
+    ask,
+    batches,
+    check_rows,
+    claimed_batches,
+    failure,
+    reload_image,
+)
 from verism.progress import Progress
 from verism.records import (
+    FAILED,
     TABLES,
     AnswerNeed,
     EmbeddingNeed,
@@ -36,11 +47,13 @@ from verism.records import (
     LoadedImage,
     Need,
     Prompt,
+    Question,
     ReferenceSet,
     Request,
     Result,
     frame,
     make_image_id,
+    schema,
 )
 from verism.store import TRUTH, IdSet, Run, write_shards
 
@@ -48,6 +61,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "ask_again",
     "compact_tables",
     "forget_failures",
     "image_seed",
@@ -148,8 +162,8 @@ def run_images(
         requests: images to make or find.
         generator: makes or finds the images.
         judges: each judge with what it is asked about the images.
-        retry: whether images that are missing, failed or refused are asked for again; other processes must not be at
-            work then.
+        retry: whether images that are missing, failed or refused are asked for again, and judges what they failed to
+            answer; other processes must not be at work then.
         truth: tables of ground truth that are kept; None for those of the judges' needs.
         on_failure: called with a line about every image that is not ok: first those of an earlier call, then as it
             happens.
@@ -163,6 +177,8 @@ def run_images(
     taken: dict[str, str | None] = {}
     if retry:
         forget_failures(run)
+        for judge, need in judges:
+            ask_again(run, requests, judge, need)
     have = run.ids("images")
     for judge, need in judges:
         # Rows of a batch cut off before its images' own rows: these images come anew, and may come otherwise.
@@ -194,7 +210,11 @@ def run_images(
                 table: pl.concat([a.truth[table] for a in arrived if table in a.truth])
                 for table in sorted({name for a in arrived for name in a.truth} & kept)
             }
-            _ask_all(run, judges, looked_at, [a.truth for a in arrived])
+            stopped: UsageError | None = None
+            try:
+                _ask_all(run, judges, looked_at, [a.truth for a in arrived])
+            except UsageError as err:  # a service that is down: the images, and what it answered, are kept
+                stopped = err
             for table, rows in known.items():
                 run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
             stored.result()
@@ -204,6 +224,8 @@ def run_images(
                 seen.add(part.name)
             batch.keep()
             progress.advance(len(batch.futures))
+            if stopped is not None:
+                raise stopped
     if shares.alone:
         run.compact("images")
     segmenter = next((judge.name for judge, need in judges if need.table == SEGMENTS), TRUTH)
@@ -361,6 +383,88 @@ def observe_images(
             run.compact(table, judge.name)
     if isinstance(need, EmbeddingNeed):
         observe_texts(run, need.texts, judge, shares=shares)
+
+
+def ask_again(run: Run, requests: Sequence[Request], judge: Judge, need: Need) -> int:
+    """Ask a judge anew what it failed to answer, and nothing else; other processes must not be at work then.
+
+    Args:
+        run: the run that keeps images and observations.
+        requests: images of the run that are wanted.
+        judge: who looks at them.
+        need: what it is asked.
+
+    Returns:
+        How many questions (or images, of needs without questions) were asked again.
+
+    Raises:
+        UsageError: the judge could not go on; what it answered until then is kept.
+    """
+    import polars as pl
+
+    if "note" not in schema(need.table):
+        return 0
+    by_question = isinstance(need, AnswerNeed)
+    failed = pl.col("note").str.starts_with(FAILED)
+    known = run.scan(need.table, judge.name)
+    open_items = known.filter(failed).select("image_id", *(["question"] if by_question else [])).unique().collect()
+    again: dict[str, set[str]] = {}
+    for image_id, *question in open_items.iter_rows():
+        again.setdefault(image_id, set()).update(question)
+    images = _ImageRows(run)
+    count = 0
+    for batch in batches([r for r in requests if r.image_id in again], BATCH):
+        count += sum(len(again[r.image_id]) or 1 for r in batch)
+        shown = [reload_image(run, row) for row in images.of(batch)]
+        for group, narrowed in _narrowed(shown, need, again):
+            _answer_again(run, judge, narrowed, group)
+    return count
+
+
+def _narrowed(
+    images: Sequence[LoadedImage], need: Need, again: Mapping[str, Collection[str]]
+) -> Iterator[tuple[list[LoadedImage], Need]]:
+    """Images with a need that asks of each only what is asked again: questions are by prompt, failures by image."""
+    if not isinstance(need, AnswerNeed):
+        yield list(images), need
+        return
+    groups: list[tuple[list[LoadedImage], dict[str, tuple[Question, ...]]]] = []
+    for image in images:
+        wanted = tuple(q for q in need.questions.get(image.prompt_id, ()) if q.text in again[image.image_id])
+        for group, questions in groups:
+            if questions.setdefault(image.prompt_id, wanted) == wanted:
+                group.append(image)
+                break
+        else:
+            groups.append(([image], {image.prompt_id: wanted}))
+    for group, questions in groups:
+        yield group, replace(need, questions=questions)
+
+
+def _answer_again(run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage]) -> None:
+    """Ask a judge about images, and put its rows in the place of those that failed."""
+    import polars as pl
+
+    stopped: UsageError | None = None
+    try:
+        rows = judge.observe(images, need)
+    except Unfinished as err:
+        rows, stopped = err.rows, err
+    done = [image for image in images if image.image_id in set(rows["image_id"].to_list())]
+    check_rows(rows, judge.name, need, [image.image_id for image in done])
+    if done:
+        ids = [image.image_id for image in done]
+        failed = pl.col("note").str.starts_with(FAILED).fill_null(value=False)
+        old = run.read(need.table, judge.name, keys=ids)
+        rows = pl.concat([old.filter(~failed), rows])
+        if isinstance(need, AnswerNeed):  # in the order of the questions, as if none had failed
+            position = {key: n for n, key in enumerate(old.select("image_id", "question").iter_rows())}
+            order = pl.Series([position[key] for key in rows.select("image_id", "question").iter_rows()])
+            rows = rows[order.arg_sort()]
+        run.forget(need.table, ids, judge.name)
+        run.append(need.table, rows, judge.name, images={image.image_id: image.sha256 for image in done})
+    if stopped is not None:
+        raise UsageError(str(stopped)) from None
 
 
 def _stage(table: str, judge: str) -> str:

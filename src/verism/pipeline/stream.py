@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from verism.errors import VerismError, repair_command
+from verism.errors import Unfinished, UsageError, VerismError, repair_command
 from verism.imaging import pixel_count
 from verism.limits import PENDING_PIXELS
 from verism.pipeline.shares import Claim, Claims
@@ -145,10 +145,22 @@ def ask(
 
     Raises:
         VerismError: as ``check_rows``.
+        UsageError: the judge could not go on; the rows of images that it was done with are kept.
     """
     if not images:
         return None
-    observed = judge.observe(images, need)
+    try:
+        observed = judge.observe(images, need)
+    except Unfinished as err:
+        done = set(err.rows["image_id"].to_list())
+        _keep(run, judge, need, [image for image in images if image.image_id in done], err.rows, table)
+        raise UsageError(str(err)) from None
+    return _keep(run, judge, need, images, observed, table)
+
+
+def _keep(
+    run: Run, judge: Judge, need: Need, images: Sequence[LoadedImage], observed: Any, table: str | None
+) -> pl.DataFrame:
     tables = dict(observed) if isinstance(observed, Mapping) else {need.table: observed}
     rows = tables.pop(need.table, None)
     image_ids = [image.image_id for image in images]
@@ -157,7 +169,8 @@ def ask(
     for name, beside in tables.items():  # the need's own comes last: an image is done once it is in there
         _check_beside(beside, judge.name, need, name, image_ids)
         run.append(name, beside, judge.name, images=bound)
-    run.append(table or need.table, rows, judge.name, images=bound)  # type: ignore[arg-type]  # checked above
+    assert rows is not None  # checked above
+    run.append(table or need.table, rows, judge.name, images=bound)
     return rows
 
 

@@ -61,7 +61,7 @@ SOURCES: Mapping[str, str] = {
 RUN_SETTINGS: tuple[Option, ...] = (
     Option("threshold", float, help="Confidence threshold of the rules that rest on a detector.", low=0, high=1),
     Option("shuffle", bool, help="Give each prompt the image of another one at random."),
-    Option("retry", bool, help="Try again images that are missing, failed or refused."),
+    Option("retry", bool, help="Try again images that are missing, failed or refused, and answers that failed."),
     Option("size", int, help="Width and height of rendered images, pixels.", low=1),
     Option("assets", Path, help="Folder with your own 3D models and environments."),
     Option("processes", int, help="Renderers at once.", low=1),

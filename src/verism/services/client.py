@@ -11,12 +11,12 @@ import re
 import ssl
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from multiprocessing.pool import AsyncResult, ThreadPool
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from verism.errors import UsageError, VerismError, require
 from verism.prefetch import prefetch
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["LOOK_AHEAD", "Answer", "Outcome", "ServiceClient", "is_transient", "natural"]
 
 T = TypeVar("T")
-R = TypeVar("R")
+R = TypeVar("R", bound="_HasState")
 
 LOOK_AHEAD = 4  # requests under way or answered and not yet taken, per worker: bounds memory
+HOPELESS = 5  # requests given up in a row, with no answer to any between: the service is down
 POOL_S = 5.0  # seconds until a worker gives up on a connection that a closed client no longer gives
 
 
@@ -95,6 +96,11 @@ class _Batch:
     fatal: UsageError | None = None
 
 
+class _HasState(Protocol):
+    @property
+    def state(self) -> str: ...
+
+
 class ServiceClient:
     """Asks one endpoint of a service, with retries, within its limits, and several requests at once.
 
@@ -139,6 +145,7 @@ class ServiceClient:
         self._deadline = Deadline()
         self._began: float | None = None  # when the first request was asked for, by the limiter's clock
         self._was_reached = False  # whether the service ever answered anything
+        self._given_up = 0  # requests in a row that ended without any answer but errors that may pass
 
     def __repr__(self) -> str:
         return f"ServiceClient({self.endpoint!r})"
@@ -219,9 +226,11 @@ class ServiceClient:
         Args:
             items: what is asked, drawn as workers become free.
             answer: asks for one item, in a worker's thread. What it raises is raised here; a UsageError concerns every
-                item and ends the work. It is given the event that ends waits.
+                item and ends the work, and ``failed`` results before it are not yielded: these items are still to be
+                asked for. It is given the event that ends waits.
         """
         batch = _Batch()
+        failed: deque[R] = deque()  # since the last other result
 
         def work(item: T) -> R:
             try:
@@ -241,7 +250,14 @@ class ServiceClient:
         try:
             jobs = (pool.apply_async(work, (item,)) for item in items)
             for job in prefetch(jobs, LOOK_AHEAD * self.options.concurrency - 1):
-                yield self._outcome(job, batch)
+                result = self._outcome(job, batch)
+                failed.append(result)
+                if result.state != "failed":
+                    yield from failed
+                    failed.clear()
+                elif len(failed) > LOOK_AHEAD * self.options.concurrency:
+                    yield failed.popleft()
+            yield from failed
         finally:
             batch.halt.set()
             pool.close()
@@ -281,7 +297,8 @@ class ServiceClient:
         """Make attempts until one succeeds, and count what became of it.
 
         Raises:
-            UsageError: it concerns every request. Stopped: ``halt`` was set.
+            UsageError: it concerns every request, or nothing but errors came for ``HOPELESS`` requests in a row.
+            Stopped: ``halt`` was set.
         """
         try:
             result = self.retry(attempt, halt)
@@ -290,10 +307,22 @@ class ServiceClient:
             return Outcome(None, "refused", str(err))
         except (Failed, TransientError) as err:
             self.count("failed")
+            if isinstance(err, TransientError):
+                self._give_up(err)
             return Outcome(None, "failed", str(err))
         self.limiter.count_served()
         self.count("ok")
         return Outcome(result)
+
+    def _give_up(self, error: TransientError) -> None:
+        with self._lock:
+            self._given_up += 1
+            hopeless = self._given_up >= HOPELESS
+        if hopeless:
+            raise UsageError(
+                f"{self.owner}: {self.options.base_url} answered none of {HOPELESS} requests in a row; the last one: "
+                f"{self.redact(str(error), 400)}. Finished work is kept; repeat the command when the service answers"
+            )
 
     def retry(self, attempt: Callable[[int], T], halt: threading.Event) -> T:
         """Make attempts until one succeeds, see ``services.retry``; retries are counted.
@@ -350,7 +379,14 @@ class ServiceClient:
             "POST", self.endpoint, limit=limit, content=json.dumps(body).encode(), headers={**usual, **(headers or {})}
         )
         self._was_reached = True
-        self._check(answer, fixed)
+        try:
+            self._check(answer, fixed)
+        except TransientError:
+            raise
+        except Exception:  # it answers, if only that it will not
+            self._given_up = 0
+            raise
+        self._given_up = 0
         return self._parse(answer)
 
     def exchange(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from verism.judges.vision_endpoint import Message, VisionEndpoint, VisionOptions
+from verism.judges.vision_endpoint import Message, VisionEndpoint, VisionOptions, kept_rows
 from verism.records import CaptionNeed
 from verism.services import ServiceOptions
 
@@ -63,9 +63,12 @@ class OpenAICaptioner:
 
         answers = self._endpoint.ask(Message(pixels=image.pixels, text=self._prompt) for image in images)
         rows: list[dict[str, Any]] = []
-        for image, answer in zip(images, answers, strict=True):
-            text = None if answer.text is None else " ".join(answer.text.split())
-            rows.append({"image_id": image.image_id, "judge": self.name, "text": text, "note": answer.reason or None})
+        with kept_rows(need.table, rows):
+            for image, answer in zip(images, answers, strict=True):
+                text = None if answer.text is None else " ".join(answer.text.split())
+                rows.append(
+                    {"image_id": image.image_id, "judge": self.name, "text": text, "note": answer.reason or None}
+                )
         return frame(need.table, rows)
 
     def summary(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from verism.judges.ocr.instructions import text_of_reply, wording_of
 from verism.judges.ocr.readings import image_row
-from verism.judges.vision_endpoint import Message, VisionEndpoint, VisionOptions
+from verism.judges.vision_endpoint import Message, VisionEndpoint, VisionOptions, kept_rows
 from verism.records import OcrNeed
 from verism.services import ServiceOptions
 
@@ -65,9 +65,10 @@ class OpenAIOcr:
         wording = wording_of(self._prompt, need.instruction)
         answers = self._endpoint.ask(Message(pixels=image.pixels, text=wording) for image in images)
         rows: list[dict[str, Any]] = []
-        for image, answer in zip(images, answers, strict=True):
-            text = None if answer.text is None else text_of_reply(answer.text, wording)
-            rows.append(image_row(image.image_id, self.name, text, answer.reason or None))
+        with kept_rows(need.table, rows):
+            for image, answer in zip(images, answers, strict=True):
+                text = None if answer.text is None else text_of_reply(answer.text, wording)
+                rows.append(image_row(image.image_id, self.name, text, answer.reason or None))
         return frame(need.table, rows)
 
     def summary(self) -> list[str]:

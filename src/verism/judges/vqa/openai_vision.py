@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from verism.judges.batching import check_choice
-from verism.judges.vision_endpoint import ChatAnswer, Message, Token, VisionEndpoint, VisionOptions
+from verism.judges.vision_endpoint import ChatAnswer, Message, Token, VisionEndpoint, VisionOptions, kept_rows
 from verism.judges.vqa.replies import YES_NO, is_yes_no, value_of
 from verism.judges.vqa.wording import CHAT_PROMPTS, Choose, allowed, check_prompts, most_probable, weighs, wording
 from verism.records import AnswerNeed
@@ -113,24 +113,24 @@ class OpenAIVqa:
         asked = [(image, need.questions.get(image.prompt_id, ())) for image in images]
         replies = iter(self._answers([(image, questions) for image, questions in asked if questions]))
         rows: list[dict[str, Any]] = []
-        for image, questions in asked:
-            if not questions:
-                rows.append({"image_id": image.image_id, "judge": self.name})
-            for question in questions:
-                answer = next(replies)
-                value, probability = self._decide(question, answer, need)
-                rows.append(
-                    {
-                        "image_id": image.image_id,
-                        "judge": self.name,
-                        "question": question.text,
-                        "answer": answer.text,
-                        "value": value,
-                        "probability": probability,
-                        "note": answer.reason or None,
-                    }
-                )
+        with kept_rows(need.table, rows):
+            for image, questions in asked:
+                rows += [self._row(image, question, next(replies), need) for question in questions] or [
+                    {"image_id": image.image_id, "judge": self.name}
+                ]
         return frame(need.table, rows)
+
+    def _row(self, image: LoadedImage, question: Question, answer: ChatAnswer, need: AnswerNeed) -> dict[str, Any]:
+        value, probability = self._decide(question, answer, need)
+        return {
+            "image_id": image.image_id,
+            "judge": self.name,
+            "question": question.text,
+            "answer": answer.text,
+            "value": value,
+            "probability": probability,
+            "note": answer.reason or None,
+        }
 
     def summary(self) -> list[str]:
         """Lines after a run: what was asked, what came, why some did not, tokens and cost as far as known."""
