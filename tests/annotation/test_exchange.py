@@ -468,6 +468,40 @@ def test_a_mended_answer_replaces_the_one_before_and_says_so(runs, tmp_path):
     assert store.ratings()["answer"].to_list() == ["no"]
 
 
+MORNING, EVENING = "2024-05-01T08:00:00+02:00", "2024-05-01T07:00:00+00:00"  # an hour apart, and not in this order
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stands"),
+    [
+        (("yes", MORNING), ("no", EVENING), ("no", "2024-05-01T07:00:00.000+00:00")),
+        (("yes", EVENING), ("no", EVENING), ("yes", "2024-05-01T07:00:00.000+00:00")),  # of equal times: the alphabet's
+        (("(skipped)", EVENING), ("no", EVENING), ("no", "2024-05-01T07:00:00.000+00:00")),
+        (("(skipped)", EVENING), ("no", MORNING), (None, "2024-05-01T07:00:00.000+00:00")),
+    ],
+)
+@pytest.mark.parametrize("files", [1, 2])
+def test_the_later_of_two_answers_stands_in_whatever_order_they_come(runs, tmp_path, files, first, second, stands):
+    for name, given in (("ab", (first, second)), ("ba", (second, first))):
+        store = make(runs, (SEEN,), name=name)
+        item = store.study.items[0].item
+        rows = [{"item": item, "rater": "Ann", "answer": answer, "at": at} for answer, at in given]
+        for each in [rows] if files == 1 else [[row] for row in rows]:
+            put = import_ratings(store, write_rows(tmp_path / "a.csv", each))
+        assert store.ratings().select("answer", "at").rows() == [stands]
+        assert len(put.skipped) == 1
+        assert "later answer" in put.skipped[0][1] or "replaced by" in put.skipped[0][1]
+        assert put.n_unchanged == 0
+
+
+def test_without_times_the_later_row_stands(runs, tmp_path):
+    store = make(runs, (SEEN,))
+    item = store.study.items[0].item
+    rows = [{"item": item, "rater": "Ann", "answer": answer} for answer in ("yes", "no")]
+    import_ratings(store, write_rows(tmp_path / "a.csv", rows))
+    assert store.ratings()["answer"].to_list() == ["no"]
+
+
 def test_skipping_is_kept_and_contradictions_are_not(runs, tmp_path):
     store = make(runs, (PREFERENCE,))
     export_study(store, runs, "label-studio", tmp_path / "out")

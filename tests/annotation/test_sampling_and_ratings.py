@@ -281,6 +281,21 @@ def test_of_one_rater_in_two_studies_the_last_study_counts(tmp_path):
     assert ratings_of(run).table.select("answer").to_series().to_list() == ["no"]
 
 
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_of_one_rater_in_two_studies_the_later_vote_counts_whichever_study_it_is_of(tmp_path, names):
+    run = make_run(tmp_path / "run", limit=3)
+    items = draw_items([run], ANY, per_cell=None)
+    for name, answer, at in zip(
+        names, ("yes", "no"), ("2024-05-01T09:00:00.000+00:00", "2024-05-01T08:00:00.000+00:00")
+    ):
+        store = study(run, [ANY], items, name=name)
+        store.vote(store.named_rater("A"), 0, answer, at=at)
+        store.vote(store.named_rater("B"), 1, answer, at=at)
+    assert sorted(ratings_of(run).table.select("rater", "answer", "at").rows()) == [
+        (name, "yes", "2024-05-01T09:00:00.000+00:00") for name in "AB"
+    ]
+
+
 def test_a_moved_run_keeps_its_ratings(tmp_path):
     run = make_run(tmp_path / "run", limit=3)
     items = draw_items([run], ANY, per_cell=None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verism.annotation.votes import VoteStore
+from verism.annotation.votes import VoteStore, supersedes
 from verism.errors import UsageError
 from verism.files import read_json, write_json
 from verism.records import RatingTask, empty_table
@@ -106,7 +106,7 @@ def ratings_of(run: Run, *, min_right: float = 0.0) -> Ratings:
     """All ratings of a run's images.
 
     Raters who failed a qualification are left out. Nothing counts twice: of one rater, item and task in several
-    studies, the last study's vote stands.
+    studies, the latest vote stands, or that of the last study where votes have no time.
 
     Args:
         run: the run whose images were rated.
@@ -160,11 +160,19 @@ def _numbers_of(store: VoteStore, here: Path) -> set[int]:
 
 
 def _last_votes(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Of one rater, item and task in several tables, the last one's vote."""
+    """Of one rater, item and task in several tables, the vote that stands (``supersedes``)."""
     import polars as pl
 
-    merged = pl.concat(tables).unique(["item", "task", "rater"], keep="last", maintain_order=True)
-    return merged.sort("item", "task", "rater")
+    key = ["item", "task", "rater"]
+    merged = pl.concat(tables).with_row_index()
+    again = merged.filter(pl.struct(key).is_duplicated())
+    standing: dict[tuple[str, ...], tuple[int, tuple[Any, Any, Any]]] = {}
+    for index, *named, answer, seconds, at in again.select("index", *key, "answer", "seconds", "at").iter_rows():
+        known = standing.get(tuple(named))
+        if known is None or supersedes(answer, seconds, at, earlier=known[1]):
+            standing[tuple(named)] = index, (answer, seconds, at)
+    left = set(again["index"]) - {index for index, _ in standing.values()}
+    return merged.filter(~pl.col("index").is_in(left)).drop("index").sort(key)
 
 
 def _compared(store: VoteStore) -> tuple[str, str]:

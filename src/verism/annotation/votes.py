@@ -32,7 +32,7 @@ from verism.systems import move_unless_there
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LEASE", "Item", "Progress", "Qualification", "Rater", "ServedItem", "Study", "VoteStore"]
+__all__ = ["LEASE", "Item", "Progress", "Qualification", "Rater", "ServedItem", "Study", "VoteStore", "supersedes"]
 
 LEASE = 600.0  # seconds for which an item is lent to the rater who looks at it
 VERSION = 1
@@ -595,6 +595,32 @@ class VoteStore:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+
+def supersedes(
+    answer: str | None, seconds: float | None, at: str | None, *, earlier: tuple[str | None, float | None, str | None]
+) -> bool:
+    """Whether an answer stands in the place of another of the same person to the same item.
+
+    The later time does, whatever order the two are read in; of equal times an answer and not a skip, then the one last
+    in the alphabet, then the slower. Without a time of both, the one that is read later.
+
+    Args:
+        answer: of the one that is read later; None: skipped.
+        seconds: it took.
+        at: when it was given, ISO 8601 in UTC.
+        earlier: the same of the one that is read first.
+
+    >>> supersedes("no", 2.0, "2026-01-02", earlier=("yes", 1.0, "2026-01-03"))
+    False
+    """
+    if at is None or earlier[2] is None:
+        return True
+
+    def rank(answer: str | None, seconds: float | None, at: str | None) -> tuple[str | None, bool, str, float]:
+        return at, answer is not None, answer or "", -1.0 if seconds is None else seconds
+
+    return rank(answer, seconds, at) >= rank(*earlier)
 
 
 # --------------------------------------------------------------------------------------------------------------- parts

@@ -175,7 +175,7 @@ class TimedJudge:
         begun, shown = time.perf_counter(), len(images)
         try:
             rows = self._judge.observe(images, need)
-            if "note" in getattr(rows, "columns", ()):
+            if not isinstance(rows, Mapping) and "note" in getattr(rows, "columns", ()):
                 self.failed += int(rows["note"].str.starts_with(FAILED).sum())
             return rows
         except UsageError as err:

@@ -447,7 +447,8 @@ def _answer_again(run: Run, judge: Judge, need: Need, images: Sequence[LoadedIma
 
     stopped: UsageError | None = None
     try:
-        rows = judge.observe(images, need)
+        observed = judge.observe(images, need)
+        rows = observed[need.table] if isinstance(observed, Mapping) else observed
     except Unfinished as err:
         rows, stopped = err.rows, err
     done = [image for image in images if image.image_id in set(rows["image_id"].to_list())]

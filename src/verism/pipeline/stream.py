@@ -169,9 +169,9 @@ def _keep(
     for name, beside in tables.items():  # the need's own comes last: an image is done once it is in there
         _check_beside(beside, judge.name, need, name, image_ids)
         run.append(name, beside, judge.name, images=bound)
-    assert rows is not None  # checked above
-    run.append(table or need.table, rows, judge.name, images=bound)
-    return rows
+    kept: pl.DataFrame = rows  # checked above
+    run.append(table or need.table, kept, judge.name, images=bound)
+    return kept
 
 
 def _check_beside(rows: Any, name: str, need: Need, table: str, image_ids: Sequence[str]) -> None:

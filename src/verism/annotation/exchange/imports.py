@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.annotation.exchange.material import SIDES, item_keys, study_key, swapped
-from verism.annotation.votes import Source, VoteStore
+from verism.annotation.votes import Source, VoteStore, supersedes
 from verism.errors import UsageError
 from verism.files import read_json, read_rows, unguarded
 from verism.records import RatingTask
@@ -84,8 +84,8 @@ _Left = tuple[str, str]
 def import_ratings(store: VoteStore, path: Path, *, kind: str | None = None) -> Imported:
     """Take in answers that were given elsewhere.
 
-    Taking the same file in again changes nothing. Of two answers of one person to one item the later row stands, and
-    an answer in the file replaces one that is in the study.
+    Taking the same file in again changes nothing. Of two answers of one person to one item the later one stands,
+    whichever is in the study and wherever in the file it is; without times, the later row, and the file's.
 
     Args:
         store: the study that takes the answers.
@@ -105,9 +105,12 @@ def import_ratings(store: VoteStore, path: Path, *, kind: str | None = None) -> 
             skipped.append(fitted)
             continue
         earlier = votes.get((fitted.rater, fitted.position))
-        if earlier is not None:
-            skipped.append((earlier.where, f"{fitted.where.rpartition(', ')[2]} is the same person's later answer"))
-        votes[fitted.rater, fitted.position] = fitted
+        stays, goes = fitted, earlier
+        if earlier is not None and not _supersedes(fitted, (earlier.answer, earlier.seconds, earlier.at)):
+            stays, goes = earlier, fitted
+        if goes is not None:
+            skipped.append((goes.where, f"{stays.where.rpartition(', ')[2]} is the same person's later answer"))
+        votes[fitted.rater, fitted.position] = stays
     n_rejected = sum(why == _REJECTED for _, why in skipped)
     return _put(store, list(votes.values()), skipped, n_rejected, SOURCES[kind])
 
@@ -116,11 +119,15 @@ def _put(store: VoteStore, votes: Sequence[_Vote], skipped: list[_Left], n_rejec
     columns = ("item", "task", "rater", "answer", "seconds", "at", "source")
     there = {(row[0], row[1], row[2]): row[3:] for row in store.ratings().select(columns).iter_rows()}
     raters = {name: store.named_rater(name) for name in sorted({vote.rater for vote in votes})}
-    n_votes = n_replaced = 0
+    n_votes = n_replaced = n_unchanged = 0
     for vote in votes:
         item = store.study.items[vote.position]
         earlier = there.get((item.item, item.task, vote.rater))
         if earlier == (vote.answer, vote.seconds, vote.at, source):
+            n_unchanged += 1
+            continue
+        if earlier is not None and not _supersedes(vote, earlier[:3]):
+            skipped.append((vote.where, f"the study has a later answer of {vote.rater}, {earlier[0]!r}"))
             continue
         if earlier is not None:
             n_replaced += 1
@@ -131,10 +138,14 @@ def _put(store: VoteStore, votes: Sequence[_Vote], skipped: list[_Left], n_rejec
         n_votes=n_votes,
         n_raters=len(raters),
         skipped=tuple(skipped),
-        n_unchanged=len(votes) - n_votes,
+        n_unchanged=n_unchanged,
         n_replaced=n_replaced,
         n_rejected=n_rejected,
     )
+
+
+def _supersedes(vote: _Vote, earlier: tuple[str | None, float | None, str | None]) -> bool:
+    return supersedes(vote.answer, vote.seconds, vote.at, earlier=earlier)
 
 
 # --------------------------------------------------------------------------------------------------- what a file holds
