@@ -120,6 +120,15 @@ def scenes_are_rendered_once(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """The collector of cycles does not come: objects that refer to each other stay, and a test can tell."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @pytest.fixture(scope="session")
 def suite() -> PaintSkills:
     """Twelve prompts: three of each skill, colour included."""

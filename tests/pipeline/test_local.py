@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from fakes import PixelJudge, found_in
 from PIL import Image
 
-from verism.errors import VerismError
+from verism.errors import UsageError, VerismError
 from verism.imaging import encode_png
 from verism.manifest import RunSettings
 from verism.pipeline import local
@@ -237,6 +238,37 @@ def test_two_workers_side_by_side_end_in_the_same_tables(start, suite, scripted)
         run_images(run, requests[3:], scripted(0.5), needs)
     finish(run, suite, scripted(0.5))
     assert contents(run) == contents(full)
+
+
+@pytest.mark.usefixtures("small_batches", "without_collector")
+def test_a_judge_that_cannot_go_on_ends_the_generator_and_no_image_stays_in_memory(start, suite):
+    pixels: list[weakref.ref[np.ndarray]] = []
+    ended = []
+
+    class Waiting:
+        """Has begun the next image when the judge ends the work, as a service's workers have."""
+
+        name = "waiting"
+
+        def generate(self, requests: Sequence[Request]) -> Iterator[Result]:
+            try:
+                for request in requests:
+                    made = NOISE.copy()
+                    pixels.append(weakref.ref(made))
+                    yield replace(ok(request), pixels=made)
+                    del made
+            finally:
+                ended.append(len(pixels))
+
+    def stop(_: object) -> None:
+        raise UsageError("the service is down")
+
+    run = start()
+    with pytest.raises(UsageError, match="the service is down"):
+        finish(run, suite, Waiting(), PixelJudge(before=stop))
+    assert ended == [len(pixels)]
+    assert [ref() for ref in pixels if ref() is not None] == []
+    assert run.read("images").height == 4
 
 
 @pytest.mark.usefixtures("small_batches")

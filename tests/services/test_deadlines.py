@@ -10,8 +10,8 @@ from service_fakes import FakeClock
 
 from verism.errors import UsageError
 from verism.services import Outcome, ServiceClient, ServiceOptions
-from verism.services.deadlines import Deadline, DeadlineError
-from verism.services.retry import RateLimiter, TransientError, retry
+from verism.services.deadlines import Connections, Deadline, DeadlineError
+from verism.services.retry import RateLimiter, Stopped, TransientError, retry
 
 TIMEOUT_S = 0.4
 AT_LEAST_S = 8.0  # the service goes on for so long, then closes the connection: another message than a deadline's
@@ -105,6 +105,90 @@ def test_deadline_is_of_its_thread_alone():
         thread.join()
     assert seen == [5.0]
     assert deadline.left(None) is None
+
+
+# -------------------------------------------------------------------------------------- closed while others use them
+class Held:
+    """A connection of the HTTP library whose reads take until they are let go."""
+
+    def __init__(self) -> None:
+        self.socket, self.peer = socket.socketpair()
+        self.reading, self.let_go = threading.Event(), threading.Event()
+        self.closed = 0
+
+    def read(self, max_bytes: int, _: float | None = None) -> bytes:
+        self.reading.set()
+        assert self.let_go.wait(20)
+        return self.socket.recv(max_bytes)
+
+    def close(self) -> None:
+        self.closed += 1
+        self.socket.close()
+
+    def get_extra_info(self, info: str) -> socket.socket | None:
+        return self.socket if info == "socket" else None
+
+
+def test_a_connection_in_use_is_shut_down_and_closed_by_its_last_user():
+    # Its number would go to the next socket that is opened, on which the reader would wait then.
+    held, connections, ends = Held(), Connections(Deadline()), []
+    stream = connections.add(held)
+    reader = threading.Thread(target=lambda: ends.append(stream.read(10)))
+    reader.start()
+    assert held.reading.wait(20)
+    connections.close()
+    assert (held.closed, held.socket.fileno() >= 0) == (0, True)
+    held.peer.settimeout(20)
+    assert held.peer.recv(1) == b""  # shut down, which ends every wait on it
+    held.let_go.set()
+    reader.join(20)
+    assert (ends, held.closed) == ([b""], 1)
+    held.peer.close()
+
+
+def test_a_connection_that_nobody_uses_is_closed_at_once():
+    held, connections = Held(), Connections(Deadline())
+    stream = connections.add(held)
+    connections.close()
+    assert (held.closed, held.socket.fileno()) == (1, -1)
+    stream.close()
+    held.peer.close()
+
+
+def test_a_connection_that_opens_after_the_client_was_closed_is_not_used():
+    held, connections = Held(), Connections(Deadline())
+    connections.close()
+    with pytest.raises(Stopped):
+        connections.add(held)
+    assert held.closed == 1
+    held.peer.close()
+
+
+def test_closing_the_client_ends_a_read_of_another_thread_and_nothing_else_takes_its_place(serve):
+    asked = threading.Event()
+
+    def silent(_: socket.socket, stop: threading.Event) -> None:
+        asked.set()
+        stop.wait(AT_LEAST_S)
+
+    client = client_of(serve(silent), timeout=60)
+    ends: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            client.exchange("POST", client.endpoint, limit=10**6, content=b"{}")
+        except Stopped as err:
+            ends.append(err)
+
+    reader = threading.Thread(target=ask, daemon=True)
+    reader.start()
+    assert asked.wait(20)
+    began = time.monotonic()
+    client.close()
+    reader.join(AT_LEAST_S / 2)
+    assert not reader.is_alive()
+    assert time.monotonic() - began < AT_LEAST_S / 2
+    assert len(ends) == 1
 
 
 def test_request_is_not_waited_for_beyond_its_deadline():

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -276,7 +277,8 @@ def test_requests_given_up_in_a_row_end_the_work_and_are_not_among_the_answers(m
     with pytest.raises(
         UsageError,
         match=r"^captioner openai:m: https://h.example/v1 answered none of 5 requests in a row; the last one: "
-        r"HTTP 503: no 14; gave up after 2 tries. Finished work is kept; repeat the command when the service answers$",
+        r"HTTP 503: no 14; gave up after 2 tries. Finished work is kept; repeat the command when the service answers, "
+        r"or with a higher give_up if it does and only these requests fail$",
     ):
         outcomes.extend(answers(client, range(100)))
     assert [o.state for o in outcomes] == ["ok"] * 10
@@ -302,5 +304,71 @@ def test_requests_given_up_with_any_answer_between_cost_single_items(make: Any, 
 
 
 def test_answers_without_use_are_no_sign_of_a_service_that_is_down(make: Any):
-    client = make(lambda _: httpx.Response(200, text="no JSON"), retries=1)
-    assert [o.state for o in answers(client, range(40))] == ["failed"] * 40
+    client = make(lambda _: httpx.Response(200, text="no JSON"), retries=1, concurrency=5)
+    together = threading.Barrier(5)
+
+    def attempt(halt: threading.Event) -> Any:
+        try:
+            return client.post({}, halt, limit=1000, fixed=())
+        except TransientError:
+            together.wait(20)  # all five have their answers before any is given up
+            raise
+
+    outcomes = client.in_order(range(40), lambda _, halt: client.ask(lambda _: attempt(halt), halt))
+    assert [o.state for o in outcomes] == ["failed"] * 40
+
+
+def test_give_up_is_how_many_requests_in_a_row_may_fail(make: Any):
+    def reply(request: Any) -> Any:
+        return down(0) if number_of(request) < 8 else httpx.Response(200, json={})
+
+    states = [o.state for o in answers(make(reply, retries=0, concurrency=1, give_up=9), range(10))]
+    assert states == ["failed"] * 8 + ["ok"] * 2
+    with pytest.raises(UsageError, match="answered none of 8 requests in a row"):
+        list(answers(make(reply, retries=0, concurrency=1, give_up=8), range(10)))
+
+
+def test_requests_that_closing_ends_say_nothing_of_the_service(make: Any):
+    def reply(_: Any) -> Any:
+        client.close()
+        raise httpx.ConnectError("gone")
+
+    client = make(reply, retries=0, concurrency=1, give_up=2)
+    for _ in range(3):
+        client.open()
+        with pytest.raises(VerismError, match=r"^captioner openai:m: closed while captions were still asked for$"):
+            list(answers(client, [0]))
+    assert client.counts["failed"] == 0
+
+
+def test_a_client_that_is_opened_again_counts_anew(make: Any):
+    client = make(lambda request: down(number_of(request)), retries=0, give_up=2)
+    for number in range(3):
+        assert [o.state for o in answers(client, [number])] == ["failed"]
+        client.close()
+        client.open()
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_work_that_ends_by_an_error_keeps_nothing_that_was_asked(make: Any):
+    class Item:
+        pass
+
+    def work(_: Item, halt: threading.Event) -> Any:
+        return client.ask(lambda _: client.post({}, halt, limit=1000, fixed=()), halt)
+
+    client = make(lambda _: down(0), retries=0, concurrency=1)
+    items = [Item() for _ in range(9)]
+    alive = [weakref.ref(item) for item in items]
+    with pytest.raises(UsageError, match="answered none of 5"):
+        list(client.in_order(items, work))
+    items.clear()
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name.endswith("(worker)")])
+    assert [ref() for ref in alive] == [None] * 9
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    over = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < over
+        time.sleep(0.005)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ask_again",
     "compact_tables",
+    "failed_answers",
     "forget_failures",
     "image_seed",
     "make_requests",
@@ -192,6 +193,19 @@ def run_images(
         taken.update(run.images_since(seen))
         return Either(have, taken)
 
+    def keep(
+        batch: Batch, arrived: Sequence[_ReceivedImage], known: Mapping[str, pl.DataFrame], stored: Future[None]
+    ) -> None:
+        for table, rows in known.items():
+            run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
+        stored.result()
+        # The images' own rows come last: an image is done once it is in this table.
+        part = run.append("images", frame("images", [a.row for a in arrived]))
+        if part is not None:
+            seen.add(part.name)
+        batch.keep()
+        progress.advance(len(batch.futures))
+
     with (
         shares.claims("images", requests, key=lambda r: r.image_id, done=there) as claims,
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="verism-io") as pool,
@@ -210,22 +224,12 @@ def run_images(
                 table: pl.concat([a.truth[table] for a in arrived if table in a.truth])
                 for table in sorted({name for a in arrived for name in a.truth} & kept)
             }
-            stopped: UsageError | None = None
             try:
                 _ask_all(run, judges, looked_at, [a.truth for a in arrived])
-            except UsageError as err:  # a service that is down: the images, and what it answered, are kept
-                stopped = err
-            for table, rows in known.items():
-                run.append(table, rows, TRUTH, images={a.row["image_id"]: a.row.get("sha256") for a in arrived})
-            stored.result()
-            # The images' own rows come last: an image is done once it is in this table.
-            part = run.append("images", frame("images", [a.row for a in arrived]))
-            if part is not None:
-                seen.add(part.name)
-            batch.keep()
-            progress.advance(len(batch.futures))
-            if stopped is not None:
-                raise stopped
+            except UsageError:  # a service that is down: the images, and what it answered, are kept
+                keep(batch, arrived, known, stored)
+                raise
+            keep(batch, arrived, known, stored)
     if shares.alone:
         run.compact("images")
     segmenter = next((judge.name for judge, need in judges if need.table == SEGMENTS), TRUTH)
@@ -400,25 +404,34 @@ def ask_again(run: Run, requests: Sequence[Request], judge: Judge, need: Need) -
     Raises:
         UsageError: the judge could not go on; what it answered until then is kept.
     """
-    import polars as pl
-
-    if "note" not in schema(need.table):
-        return 0
-    by_question = isinstance(need, AnswerNeed)
-    failed = pl.col("note").str.starts_with(FAILED)
-    known = run.scan(need.table, judge.name)
-    open_items = known.filter(failed).select("image_id", *(["question"] if by_question else [])).unique().collect()
     again: dict[str, set[str]] = {}
-    for image_id, *question in open_items.iter_rows():
+    for image_id, *question in failed_answers(run, judge.name, need).iter_rows():
         again.setdefault(image_id, set()).update(question)
     images = _ImageRows(run)
     count = 0
     for batch in batches([r for r in requests if r.image_id in again], BATCH):
-        count += sum(len(again[r.image_id]) or 1 for r in batch)
         shown = [reload_image(run, row) for row in images.of(batch)]
+        count += sum(len(again[image.image_id]) or 1 for image in shown)
         for group, narrowed in _narrowed(shown, need, again):
             _answer_again(run, judge, narrowed, group)
     return count
+
+
+def failed_answers(run: Run, judge: str, need: Need) -> pl.DataFrame:
+    """What a judge was asked and failed to answer: ids of images, and questions where the need has some.
+
+    Args:
+        run: the run that keeps its observations.
+        judge: its full name.
+        need: what it was asked.
+    """
+    import polars as pl
+
+    columns = ["image_id", *(["question"] if isinstance(need, AnswerNeed) else [])]
+    rows = run.scan(need.table, judge)
+    if "note" not in schema(need.table):
+        return rows.select(columns).limit(0).collect()
+    return rows.filter(pl.col("note").str.starts_with(FAILED)).select(columns).unique().collect()
 
 
 def _narrowed(
@@ -445,12 +458,12 @@ def _answer_again(run: Run, judge: Judge, need: Need, images: Sequence[LoadedIma
     """Ask a judge about images, and put its rows in the place of those that failed."""
     import polars as pl
 
-    stopped: UsageError | None = None
+    reason = ""  # not the error, which would keep the images by its traceback
     try:
         observed = judge.observe(images, need)
         rows = observed[need.table] if isinstance(observed, Mapping) else observed
     except Unfinished as err:
-        rows, stopped = err.rows, err
+        rows, reason = err.rows, str(err)
     done = [image for image in images if image.image_id in set(rows["image_id"].to_list())]
     check_rows(rows, judge.name, need, [image.image_id for image in done])
     if done:
@@ -464,8 +477,8 @@ def _answer_again(run: Run, judge: Judge, need: Need, images: Sequence[LoadedIma
             rows = rows[order.arg_sort()]
         run.forget(need.table, ids, judge.name)
         run.append(need.table, rows, judge.name, images={image.image_id: image.sha256 for image in done})
-    if stopped is not None:
-        raise UsageError(str(stopped)) from None
+    if reason:
+        raise UsageError(reason)
 
 
 def _stage(table: str, judge: str) -> str:

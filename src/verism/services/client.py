@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from verism.errors import UsageError, VerismError, require
 from verism.prefetch import prefetch
 from verism.services.addresses import origin
-from verism.services.deadlines import Deadline, DeadlineError, bound_connections
+from verism.services.deadlines import Connections, Deadline, DeadlineError, bound_connections
 from verism.services.options import ServiceOptions, duration, read_variable
 from verism.services.redaction import LogRedactor, Redactor, clean_text
 from verism.services.refusals import EVERY_REQUEST, NO_MONEY, ErrorReply, mentions_policy, page_text
@@ -36,7 +36,6 @@ T = TypeVar("T")
 R = TypeVar("R", bound="_HasState")
 
 LOOK_AHEAD = 4  # requests under way or answered and not yet taken, per worker: bounds memory
-HOPELESS = 5  # requests given up in a row, with no answer to any between: the service is down
 POOL_S = 5.0  # seconds until a worker gives up on a connection that a closed client no longer gives
 
 
@@ -90,10 +89,15 @@ class Outcome(Generic[T]):
 
 @dataclass(eq=False)
 class _Batch:
-    """One call of ``in_order``. ``halt`` ends waits and keeps anything new from being asked."""
+    """One call of ``in_order``.
+
+    Attributes:
+        halt: ends waits and keeps anything new from being asked.
+        fatal: what concerns every item; its words alone, as the error would keep every variable on its way.
+    """
 
     halt: threading.Event = field(default_factory=threading.Event)
-    fatal: UsageError | None = None
+    fatal: str | None = None
 
 
 class _HasState(Protocol):
@@ -139,6 +143,7 @@ class ServiceClient:
         self._purpose = f"asking a service for {noun}s"
         self._auth: _Key | None = None
         self._client: httpx.Client | None = None
+        self._connections: Connections | None = None
         self._log_redactor: LogRedactor | None = None
         self._lock = threading.Lock()
         self._batches: set[_Batch] = set()
@@ -204,15 +209,19 @@ class ServiceClient:
                 verify=_certificates(),
                 follow_redirects=False,
             )
-            bound_connections(self._client, self._deadline)
+            self._connections = bound_connections(self._client, self._deadline)
+            self._given_up = 0
 
     def close(self) -> None:
         """End everything under way; answers that are still to come are dropped. May be used again."""
         with self._lock:
             batches, client, log_redactor = list(self._batches), self._client, self._log_redactor
-            self._client = self._auth = self._log_redactor = None
+            connections = self._connections
+            self._client = self._auth = self._log_redactor = self._connections = None
         for batch in batches:
             batch.halt.set()
+        if connections is not None:
+            connections.close()
         if client is not None:
             with contextlib.suppress(Exception):  # connections in use by workers that are ending
                 client.close()
@@ -226,20 +235,23 @@ class ServiceClient:
         Args:
             items: what is asked, drawn as workers become free.
             answer: asks for one item, in a worker's thread. What it raises is raised here; a UsageError concerns every
-                item and ends the work, and ``failed`` results before it are not yielded: these items are still to be
-                asked for. It is given the event that ends waits.
+                item and ends the work, and ``failed`` results just before it are not yielded: these items are still to
+                be asked for. It is given the event that ends waits.
         """
         batch = _Batch()
         failed: deque[R] = deque()  # since the last other result
 
-        def work(item: T) -> R:
+        def work(item: T) -> R | None:
             try:
                 self._check_run_deadline()
                 return answer(item, batch.halt)
             except UsageError as err:
-                batch.fatal = batch.fatal or err
+                if batch.fatal is None:
+                    batch.fatal = str(err)
                 batch.halt.set()
-                raise
+            except Stopped:
+                pass
+            return None
 
         with self._lock:
             self._batches.add(batch)
@@ -275,19 +287,16 @@ class ServiceClient:
                 "(run_deadline). Finished work is kept; repeat the command to continue"
             )
 
-    def _outcome(self, job: AsyncResult[R], batch: _Batch) -> R:
-        """Wait for a job and return or raise what became of it."""
+    def _outcome(self, job: AsyncResult[R | None], batch: _Batch) -> R:
+        """Wait for a job and return or raise what became of it; None stands for work that was ended."""
         while not job.ready():
             job.wait(0.2)  # in pieces: on some systems Ctrl-C does not end a longer wait
             # After bad news, what is under way may still come, and was paid for; after close() nobody waits.
             if batch.halt.is_set() and batch.fatal is None and not job.ready():
                 raise self._closed()
-        try:
-            return job.get()
-        except (UsageError, Stopped):
-            if batch.fatal is None:
-                raise self._closed() from None
-            raise UsageError(str(batch.fatal)) from None  # anew, without the worker's variables in its traceback
+        if (result := job.get()) is not None:
+            return result
+        raise self._closed() if batch.fatal is None else UsageError(batch.fatal)
 
     def _closed(self) -> VerismError:
         return VerismError(f"{self.owner}: closed while {self._noun}s were still asked for")
@@ -297,7 +306,7 @@ class ServiceClient:
         """Make attempts until one succeeds, and count what became of it.
 
         Raises:
-            UsageError: it concerns every request, or nothing but errors came for ``HOPELESS`` requests in a row.
+            UsageError: it concerns every request, or nothing but errors came for ``give_up`` requests in a row.
             Stopped: ``halt`` was set.
         """
         try:
@@ -307,7 +316,7 @@ class ServiceClient:
             return Outcome(None, "refused", str(err))
         except (Failed, TransientError) as err:
             self.count("failed")
-            if isinstance(err, TransientError):
+            if isinstance(err, TransientError) and err.down:
                 self._give_up(err)
             return Outcome(None, "failed", str(err))
         self.limiter.count_served()
@@ -317,12 +326,17 @@ class ServiceClient:
     def _give_up(self, error: TransientError) -> None:
         with self._lock:
             self._given_up += 1
-            hopeless = self._given_up >= HOPELESS
-        if hopeless:
+            count = self._given_up
+        if count >= self.options.give_up:
             raise UsageError(
-                f"{self.owner}: {self.options.base_url} answered none of {HOPELESS} requests in a row; the last one: "
-                f"{self.redact(str(error), 400)}. Finished work is kept; repeat the command when the service answers"
+                f"{self.owner}: {self.options.base_url} answered none of {count} requests in a row; the last one: "
+                f"{self.redact(str(error), 400)}. Finished work is kept; repeat the command when the service answers, "
+                "or with a higher give_up if it does and only these requests fail"
             )
+
+    def _note_answer(self) -> None:
+        with self._lock:
+            self._given_up = 0
 
     def retry(self, attempt: Callable[[int], T], halt: threading.Event) -> T:
         """Make attempts until one succeeds, see ``services.retry``; retries are counted.
@@ -375,18 +389,20 @@ class ServiceClient:
         self.limiter.wait_for_turn(halt)
         self.count("posts")
         usual = {"Content-Type": "application/json", "Accept": "application/json"}
-        answer = self.exchange(
-            "POST", self.endpoint, limit=limit, content=json.dumps(body).encode(), headers={**usual, **(headers or {})}
-        )
-        self._was_reached = True
+        content = json.dumps(body).encode()
         try:
+            answer = self.exchange(
+                "POST", self.endpoint, limit=limit, content=content, headers={**usual, **(headers or {})}
+            )
+            self._was_reached = True
             self._check(answer, fixed)
-        except TransientError:
+        except TransientError as err:
+            err.down = True
             raise
-        except Exception:  # it answers, if only that it will not
-            self._given_up = 0
+        except (UsageError, Refused, Failed):  # it answers, if only that it will not
+            self._note_answer()
             raise
-        self._given_up = 0
+        self._note_answer()
         return self._parse(answer)
 
     def exchange(
@@ -427,20 +443,28 @@ class ServiceClient:
             raise TransientError(f"no complete answer within {timeout:g} s") from None
         except httpx.InvalidURL:
             raise ValueError("not an address") from None
-        except httpx.TimeoutException as err:
-            unreachable = isinstance(err, httpx.ConnectTimeout)
-            what = "no connection" if unreachable else "no answer"
-            raise TransientError(f"{what} within {timeout:g} s", unreachable=unreachable) from None
         except (httpx.RequestError, httpx.StreamError) as err:
-            unreachable = isinstance(err, httpx.ConnectError)
-            what = "no connection" if unreachable else "the connection broke"
-            # Our own texts say it all but for causes such as certificates; never the request, which holds the key.
-            detail = self.redact(str(err), 160)
-            raise TransientError(f"{what}{f' ({detail})' if detail else ''}", unreachable=unreachable) from None
+            if self._client is not client:
+                raise Stopped("closed") from None  # by close(), from another thread
+            raise self._broken(err, timeout) from None
         except RuntimeError:
             if self._client is client:
                 raise
-            raise Stopped("closed") from None  # by close(), from another thread
+            raise Stopped("closed") from None
+
+    def _broken(self, error: Exception, timeout: float) -> TransientError:
+        """What an error of the HTTP library means."""
+        import httpx
+
+        if isinstance(error, httpx.TimeoutException):
+            unreachable = isinstance(error, httpx.ConnectTimeout)
+            what = "no connection" if unreachable else "no answer"
+            return TransientError(f"{what} within {timeout:g} s", unreachable=unreachable)
+        unreachable = isinstance(error, httpx.ConnectError)
+        what = "no connection" if unreachable else "the connection broke"
+        # Our own texts say it all but for causes such as certificates; never the request, which holds the key.
+        detail = self.redact(str(error), 160)
+        return TransientError(f"{what}{f' ({detail})' if detail else ''}", unreachable=unreachable)
 
     def _check(self, answer: Answer, fixed: Collection[str]) -> None:
         """Raise what the status of an answer means, if it is no success."""

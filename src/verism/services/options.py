@@ -40,6 +40,7 @@ class ServiceOptions:
         deadline: longest time for one request with all its retries, in seconds, 0.01 to 604,800; then it fails.
         run_deadline: longest time for all requests of a run, in seconds, 0.01 to 31,536,000; then the run stops, and a
             repeated call resumes it.
+        give_up: requests failing in a row until the run stops, 1 to 1,000,000.
         allow_http: allow sending an API key over unencrypted ``http://`` to another machine.
         per_minute: highest number of requests per minute, evenly spread, 0.01 to 1,000,000. None: no limit of ours.
     """
@@ -53,6 +54,7 @@ class ServiceOptions:
     timeout: float = 180.0
     deadline: float = 3600.0
     run_deadline: float = 604_800.0
+    give_up: int = 5
     allow_http: bool = False
     per_minute: float | None = None
 
@@ -91,6 +93,7 @@ class ServiceOptions:
         check_range(owner, "timeout", self.timeout, 0.01, 86_400)
         check_range(owner, "deadline", self.deadline, 0.01, 604_800)
         check_range(owner, "run_deadline", self.run_deadline, 0.01, 31_536_000)
+        check_range(owner, "give_up", self.give_up, 1, 1_000_000)
         check_range(owner, "per_minute", self.per_minute, 0.01, 1_000_000)
         names: dict[str, Any] = {
             "key_env": self.key_env,

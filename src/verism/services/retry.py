@@ -50,6 +50,7 @@ class TransientError(Exception):
         crowded: the service had too many requests, so every worker waits and not only this one.
         answered: the service did answer, only uselessly; a copy of that answer would not help either.
         unreachable: no connection came about.
+        down: nothing but an error came, or nothing at all, as from a service that is down.
         attempts: how many were made, once no more will be; 0 before.
         deadline_s: seconds that were allowed for all of them, if no more were made because they are over; 0 otherwise.
     """
@@ -59,6 +60,7 @@ class TransientError(Exception):
     crowded: bool = field(default=False, kw_only=True)
     answered: bool = field(default=False, kw_only=True)
     unreachable: bool = field(default=False, kw_only=True)
+    down: bool = field(default=False, init=False)
     attempts: int = field(default=0, init=False)
     deadline_s: float = field(default=0.0, init=False)
 
@@ -247,5 +249,10 @@ def retry(
         sleep=lambda _: None,
         reraise=True,
     )
-    result: T = retrying(lambda: attempt(counts["answered"]))
+    try:
+        result: T = retrying(lambda: attempt(counts["answered"]))
+    except (TransientError, Refused, Failed, VerismError) as err:
+        # tenacity's record of the last attempt holds the error, and its frame the record: what was asked would stay in
+        # memory until the collector of cycles comes.
+        raise err.with_traceback(None) from None
     return result
