@@ -50,6 +50,7 @@ from verism.pipeline.image_samples import ImageMatch, image_match, sample_images
 from verism.pipeline.leases import LeasedShares
 from verism.pipeline.local import (
     compact_tables,
+    failed_answers,
     forget_failures,
     make_requests,
     observe_images,
@@ -507,7 +508,18 @@ def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> 
         with _products_on(call.run.device):
             score_run(run, suite, judges=made.names, metrics=call.run.metrics)
         shares.remove()
+    for need in suite.needs():
+        if count := failed_answers(run, made.names.get(need.role, TRUTH), need).height:
+            _say_failed(made.names[need.role], count, call.run)
     return {}
+
+
+def _say_failed(judge: str, count: int, options: RunOptions) -> None:
+    alone = options.executor == "local" and options.gpus is None
+    (options.on_summary or _say)(
+        f"{count:,} answers of {judge.partition(' ')[0]} failed; the same `verism run` with --retry"
+        f"{'' if alone else ', and without --executor or --gpus,'} asks for them again"
+    )
 
 
 def _is_scored_so(run: store.Run, suite: Suite, names: Mapping[str, str]) -> bool:

@@ -136,11 +136,15 @@ def test_answers_that_failed_are_asked_again_with_retry_alone(service, tmp_path)
     assert scores_of(flaky)["dsg_score", "revised"] != scores_of(whole)["dsg_score", "revised"]
     service.reply = lambda _: chat("Yes.")
     begun = len(service.bodies)
-    run("dsg", *words, out=tmp_path / "R")
+    resumed = verism("run", "dsg", *words, "--out", tmp_path / "R")
     assert len(service.bodies) == begun
-    again = run("dsg", *words, "--retry", out=tmp_path / "R")
+    host = f"127.0.0.1:{service.server_port}"
+    hint = f"{len(failed)} answers of openai:m@{host} failed; the same `verism run` with --retry asks for them again"
+    assert hint in resumed.output
+    again = verism("run", "dsg", *words, "--retry", "--out", tmp_path / "R")
     assert set(texts_of(service, begun)) == failed
-    assert again.scores() == whole.scores()
+    assert "with --retry" not in again.output
+    assert api.open_run(tmp_path / "R").scores() == whole.scores()
     begun = len(service.bodies)
     run("dsg", *words, "--retry", out=tmp_path / "R")
     assert len(service.bodies) == begun
