@@ -475,8 +475,6 @@ MORNING, EVENING = "2024-05-01T08:00:00+02:00", "2024-05-01T07:00:00+00:00"  # a
     ("first", "second", "stands"),
     [
         (("yes", MORNING), ("no", EVENING), ("no", "2024-05-01T07:00:00.000+00:00")),
-        (("yes", EVENING), ("no", EVENING), ("yes", "2024-05-01T07:00:00.000+00:00")),  # of equal times: the alphabet's
-        (("(skipped)", EVENING), ("no", EVENING), ("no", "2024-05-01T07:00:00.000+00:00")),
         (("(skipped)", EVENING), ("no", MORNING), (None, "2024-05-01T07:00:00.000+00:00")),
     ],
 )
@@ -492,6 +490,31 @@ def test_the_later_of_two_answers_stands_in_whatever_order_they_come(runs, tmp_p
         assert len(put.skipped) == 1
         assert "later answer" in put.skipped[0][1] or "replaced by" in put.skipped[0][1]
         assert put.n_unchanged == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stands"),
+    [("yes", "no", "yes"), ("(skipped)", "no", "no")],  # the last in the alphabet
+)
+def test_of_equal_times_in_a_file_the_same_answer_stands_in_any_order(runs, tmp_path, first, second, stands):
+    for name, given in (("ab", (first, second)), ("ba", (second, first))):
+        store = make(runs, (SEEN,), name=name)
+        item = store.study.items[0].item
+        rows = [{"item": item, "rater": "Ann", "answer": answer, "at": EVENING} for answer in given]
+        import_ratings(store, write_rows(tmp_path / "a.csv", rows))
+        assert store.ratings()["answer"].to_list() == [stands]
+
+
+@pytest.mark.parametrize("answers", [("yes", "no"), ("no", "yes"), ("yes", "(skipped)")])
+def test_an_answer_mended_in_a_file_keeps_its_time_and_replaces_the_one_before(runs, tmp_path, answers):
+    store = make(runs, (SEEN,))
+    item = store.study.items[0].item
+    for answer in answers:
+        rows = [{"item": item, "rater": "Ann", "answer": answer, "at": EVENING}]
+        put = import_ratings(store, write_rows(tmp_path / "a.csv", rows))
+    assert (put.n_votes, put.n_replaced) == (1, 1)
+    assert "replaced by" in put.skipped[0][1]
+    assert store.ratings()["answer"].to_list() == [None if answers[1] == "(skipped)" else answers[1]]
 
 
 def test_without_times_the_later_row_stands(runs, tmp_path):

@@ -85,7 +85,8 @@ def import_ratings(store: VoteStore, path: Path, *, kind: str | None = None) -> 
     """Take in answers that were given elsewhere.
 
     Taking the same file in again changes nothing. Of two answers of one person to one item the later one stands,
-    whichever is in the study and wherever in the file it is; without times, the later row, and the file's.
+    whichever is in the study and wherever in the file it is. Without times, the later row does; without times, or with
+    equal ones, as of an answer that was mended, the file's and not the study's.
 
     Args:
         store: the study that takes the answers.
@@ -126,7 +127,7 @@ def _put(store: VoteStore, votes: Sequence[_Vote], skipped: list[_Left], n_rejec
         if earlier == (vote.answer, vote.seconds, vote.at, source):
             n_unchanged += 1
             continue
-        if earlier is not None and not _supersedes(vote, earlier[:3]):
+        if earlier is not None and vote.at != earlier[2] and not _supersedes(vote, earlier[:3]):
             skipped.append((vote.where, f"the study has a later answer of {vote.rater}, {earlier[0]!r}"))
             continue
         if earlier is not None:
