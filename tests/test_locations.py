@@ -25,7 +25,7 @@ from verism.errors import UsageError
 from verism.files import open_regular, read_rows, read_text, whole_file, write_csv, write_new, write_whole
 from verism.imaging import read_image
 from verism.limits import IMAGE_BYTES, Limit
-from verism.locations import RemotePath, beside, is_file, is_remote, location, names_in, remove_tree
+from verism.locations import RemotePath, beside, folders_with, is_file, is_remote, location, names_in, remove_tree
 from verism.store import Run
 
 
@@ -512,6 +512,54 @@ def test_commands_take_urls_for_what_they_read(store, tmp_path):
             assert done.exit_code == 0, done.stderr
     there, here = (read_text(tmp_path / f"csv{number}" / "verdicts.csv") for number in (1, 0))
     assert there == here != ""
+
+
+def test_boards_and_plans_take_urls_and_what_needs_a_disk_is_refused_before_it_begins(store, tmp_path):
+    from verism.checkpoint_evaluation import CheckpointEvaluator
+    from verism.judge_bench.bench import Truth
+
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("models: {a: oracle}\nsuites: {paintskills: {limit: 2, detector: truth}}\ndefaults: {size: 64}\n")
+    out = f"{store.root}/plan"
+    assert command("plan", "run", plan, "--out", out).exit_code == 0
+    checked = command("plan", "check", plan, "--out", out)
+    assert (checked.exit_code, "free on the disk" in checked.stdout) == (0, False)
+    (run,) = (path.parent for path in location(out).rglob("manifest.json"))
+    assert command("report", run).exit_code == 0
+    assert command("board", out).exit_code == 0
+    link = f'{run.relative_to(location(out)).as_posix()}/report/index.html"'
+    assert link in location(f"{out}/board.html").read_text()
+    assert command("board", out, "--out", tmp_path / "board.html").exit_code == 0
+    location(f"{store.root}/plan/plan.json").unlink(missing_ok=True)
+    above = command("board", store.root, "--json")
+    assert (above.exit_code, json.loads(above.stdout)["rows"][0]["runs"]) == (0, {"paintskills": str(run)})
+
+    store.requests.clear()
+    for words in (
+        ("export", run, "--to", "csv", f"{store.root}/csv"),
+        ("scenes", "render", "paintskills", "--limit", 2, "--out", f"{store.root}/scenes"),
+        ("view", store.root, "--no-open"),
+        ("annotate", run, "--task", "count", "--draw"),
+    ):
+        with pytest.raises(UsageError, match=r"lies in object storage, and .* (disk|folder of this machine)"):
+            command(*words)
+    assert not [method for method, _ in store.requests if method in ("PUT", "POST")]
+    assert str(CheckpointEvaluator("paintskills", out=f"{store.root}/steps").path(1)).startswith(f"{store.root}/steps/")
+    assert Truth.parse(f"human:{run}").run == run
+
+
+def test_folders_with_a_file_are_found_anywhere_below_and_not_in_each_other(anywhere):
+    for name in ("b/x/manifest.json", "a/manifest.json", "a/inner/manifest.json", "c/other.json"):
+        write_whole(anywhere / name, b"{}")
+    assert [path.relative_to(anywhere).as_posix() for path in folders_with(anywhere, "manifest.json")] == ["a", "b/x"]
+    assert list(folders_with(anywhere / "a", "manifest.json")) == [anywhere / "a"]
+
+
+def test_what_only_paths_of_a_disk_can_do_is_refused_in_words():
+    with pytest.raises(UsageError, match=r"s3://bucket/x lies in object storage, which has no 'rename'"):
+        location("s3://bucket/x").rename("y")
+    with pytest.raises(AttributeError):
+        location("s3://bucket/x").nothing_of_the_kind  # noqa: B018
 
 
 def test_a_run_that_is_not_there_is_refused(store):

@@ -12,17 +12,17 @@ No training library is imported here; ``examples/training`` has callbacks for tw
 from __future__ import annotations
 
 import math
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from verism import api
 from verism.errors import UsageError, VerismError
 from verism.files import read_json, write_json
 from verism.generators.function import FunctionGenerator
+from verism.locations import location, remove_tree
 from verism.pipeline.comparison import Difference
 from verism.records import Judge, Score
 from verism.report_kit.comparability import Comparability
@@ -147,7 +147,7 @@ class CheckpointEvaluator:
         """
         if every < 1:
             raise UsageError(f"every is a number of steps, at least 1; got {every}")
-        self.suite, self.out, self.every, self.name, self.metric = suite, Path(out), every, name, metric
+        self.suite, self.out, self.every, self.name, self.metric = suite, location(out), every, name, metric
         self._judges, self._hooks, self._options = dict(judges or {}), hooks_of(on_scores), dict(options)
         self._history = self._read()
 
@@ -311,7 +311,7 @@ class CheckpointEvaluator:
             self._write()
         if step not in self._history:
             if path.exists():
-                shutil.rmtree(path)  # interrupted: its images are of weights that are gone
+                remove_tree(path)  # interrupted: its images are of weights that are gone
             self._write()
 
             def keep(evaluation: Evaluation) -> None:  # before others are told, of whom one may raise
@@ -367,7 +367,7 @@ def _plain(value: Any) -> Any:
     """An option as JSON keeps it; objects by their names."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    if isinstance(value, Path):
+    if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}

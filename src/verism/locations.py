@@ -31,7 +31,18 @@ from verism.errors import UsageError, require
 from verism.shards import member_of
 from verism.systems import WINDOWS
 
-__all__ = ["SCHEMES", "RemotePath", "beside", "is_file", "is_remote", "location", "names_in", "remove_tree"]
+__all__ = [
+    "SCHEMES",
+    "RemotePath",
+    "beside",
+    "check_on_disk",
+    "folders_with",
+    "is_file",
+    "is_remote",
+    "location",
+    "names_in",
+    "remove_tree",
+]
 
 # Scheme by how many names after it say which store: a bucket, or an account and a container.
 SCHEMES: dict[str, int] = {"s3": 1, "gs": 1, "az": 2}
@@ -175,6 +186,43 @@ def names_in(folder: Path, start: str = "") -> Iterator[str]:
         yield from (entry.name for entry in entries if entry.name.startswith(start))
 
 
+def folders_with(folder: Path, name: str) -> Iterator[Path]:
+    """Folders anywhere below one, or that one itself, that have a file; none below those that have it.
+
+    Args:
+        folder: any path.
+        name: of the file.
+    """
+    if not isinstance(folder, RemotePath):
+        for parent, folders, files in os.walk(folder):
+            folders.sort()
+            if name in files:
+                folders.clear()
+                yield Path(parent)
+        return
+    inside = list(folder.iterdir())
+    if any(path.name == name and not path.is_dir() for path in inside):
+        yield folder
+        return
+    for path in inside:
+        if path.is_dir():
+            yield from folders_with(path, name)
+
+
+def check_on_disk(path: PurePath, instead: str) -> None:
+    """Refuse what lies in object storage where only a disk will do.
+
+    Args:
+        path: of any kind.
+        instead: why a disk is needed and what to do, for the message.
+
+    Raises:
+        UsageError: it lies in object storage.
+    """
+    if isinstance(path, RemotePath):
+        raise UsageError(f"{path} lies in object storage, and {instead}")
+
+
 def remove_tree(path: Path) -> None:
     """Remove a folder and everything below it; what cannot be removed stays.
 
@@ -207,6 +255,12 @@ class RemotePath(_Base):
 
     def __fspath__(self) -> str:
         raise UsageError(f"{self} lies in object storage, and what needs it reads local files only; copy it first")
+
+    def __getattr__(self, name: str) -> Any:
+        # What paths of a disk can do besides: users who ask for it are told so, where others see a mistake.
+        if name.startswith("_") or not hasattr(Path, name):
+            raise AttributeError(name)
+        raise UsageError(f"{self} lies in object storage, which has no {name!r}; name a folder of this machine")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_text, (str(self),)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from verism.errors import UsageError, VerismError
+from verism.locations import check_on_disk
 from verism.records import RatingTask, frame
 from verism.systems import move_unless_there
 
@@ -195,6 +196,7 @@ class VoteStore:
                 answer that is none of the task's, an overlap under 1, or a pair without two images.
         """
         _check(study)
+        check_on_disk(path, "a study is an SQLite file, which needs a disk; copy the run to one, and annotate the copy")
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise UsageError(f"{path} exists already: open it, or give the new study another name")

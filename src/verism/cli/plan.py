@@ -107,9 +107,10 @@ def _say_check(checked: Check) -> None:
             click.echo(f"{'':<{width}}  {line}")
     click.echo(
         f"in all: {len(checked.pairs)} runs, {checked.images:,} images, {checked.judgements:,} judgements, "
-        f"about {_size(checked.disk_bytes)} of {_size(checked.free_bytes)} free on the disk"
+        f"about {_size(checked.disk_bytes)}"
+        + ("" if checked.free_bytes is None else f" of {_size(checked.free_bytes)} free on the disk")
     )
-    if checked.disk_bytes > checked.free_bytes:
+    if checked.free_bytes is not None and checked.disk_bytes > checked.free_bytes:
         say("warning: the images may not fit on the disk")
     if checked.refused:
         say(f"{len(checked.refused)} of {len(checked.pairs)} runs would be refused")

@@ -12,6 +12,7 @@ from pathlib import Path
 from verism.errors import DamagedRun, UsageError, VerismError
 from verism.files import IMAGE_SUFFIXES, USAGE_ERRNOS, write_json, write_whole
 from verism.imaging import encode_png
+from verism.locations import check_on_disk
 from verism.store import Run
 
 __all__ = ["IMAGES", "MARKER", "check_folder", "copy_images", "whole_folder"]
@@ -31,6 +32,7 @@ def check_folder(out: Path, run: Run, *, force: bool) -> None:
     Raises:
         UsageError: the folder is not empty, or lies in the run, or the run in it.
     """
+    check_on_disk(out, "an export is made in a folder of this machine; name one, and copy it from there")
     here, there = out.absolute().resolve(), run.path.absolute().resolve()
     if here.is_relative_to(there) or there.is_relative_to(here):
         raise UsageError(f"{out} and the run {run.path} lie in each other; choose another folder")

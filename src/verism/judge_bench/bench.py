@@ -33,6 +33,7 @@ from verism.judge_bench.items import (
 )
 from verism.judge_bench.matching import Match, matching_items, matching_need, plan_matches
 from verism.limits import MAX_SEED
+from verism.locations import location
 from verism.manifest import RunSettings
 from verism.parquet import read_parquet
 from verism.pipeline.local import ask_again, make_requests, observe_images, run_images
@@ -76,7 +77,7 @@ class Truth:
         """
         kind, _, rest = text.partition(":")
         if kind == "human" and rest:
-            return Truth(run=Path(rest))
+            return Truth(run=location(rest))
         if kind == "rendered":
             if not rest:
                 return Truth()

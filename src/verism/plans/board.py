@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from verism import api
 from verism.errors import UsageError, VerismError
 from verism.files import csv_text, read_json
 from verism.files import read_rows as read_table
-from verism.locations import location
+from verism.locations import folders_with, is_remote, location
 from verism.pipeline.comparison import Difference
 from verism.plans.rank_agreement import ColumnAgreement, column_agreements
 from verism.plans.status import read_rows, report_path
@@ -316,7 +316,7 @@ def _of_folder(folder: Path, scoring: str) -> _Found:
     """The runs anywhere below a directory; a model is known by its generator."""
     found = _Found()
     seen: dict[tuple[str, str], int] = {}
-    for path in _run_paths(folder):
+    for path in folders_with(folder, "manifest.json"):
         try:
             run = Run.open(path)
         except VerismError as err:
@@ -331,12 +331,11 @@ def _of_folder(folder: Path, scoring: str) -> _Found:
     return found
 
 
-def _run_paths(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):
-        folders.sort()
-        if "manifest.json" in files:
-            folders.clear()
-            yield Path(parent)
+def _link(page: Path, folder: Path) -> str | None:
+    """A page as seen from a folder; None where no link of a browser leads from one to the other."""
+    if is_remote(page) or is_remote(folder):
+        return page.relative_to(folder).as_posix() if page.is_relative_to(folder) else None
+    return Path(os.path.relpath(page, folder)).as_posix()
 
 
 # --------------------------------------------------------------------------------------------------------------- board
@@ -588,7 +587,8 @@ class _Maker:
             paths[suite] = str(run.path)
             page = report_path(run.path)
             if self.relative_to is not None and page.is_file():
-                reports[suite] = Path(os.path.relpath(page, self.relative_to)).as_posix()
+                link = _link(page, self.relative_to)
+                reports |= {} if link is None else {suite: link}
         return Row(
             name=model,
             reference=reference,

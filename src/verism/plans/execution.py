@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 
 from verism import api
 from verism.errors import UsageError, VerismError
-from verism.locations import location
+from verism.locations import is_remote, location
 from verism.pipeline.ray_workers import RayCluster, RaySettings
 from verism.pipeline.sharing import SharedImages
 from verism.plans.plan import Pair, Plan
@@ -420,14 +420,14 @@ class Check:
         images: images still to be made or found.
         judgements: observations still to be made.
         disk_bytes: room the images will need, about; images that exist already stay where they are.
-        free_bytes: room there is.
+        free_bytes: room there is; None where that is not known, as in object storage.
     """
 
     pairs: tuple[PairCheck, ...]
     images: int
     judgements: int
     disk_bytes: int
-    free_bytes: int
+    free_bytes: int | None
 
     @property
     def refused(self) -> list[PairCheck]:
@@ -483,12 +483,12 @@ def check_plan(plan: Plan, out: Path | str | None = None, *, tell: Tell | None =
             if pair.source == "model":
                 pixels += (planned.images - planned.images_done) * int(asked["run_options"].size) ** 2
     there = folder or Path()
-    while not there.exists():
+    while not is_remote(there) and not there.exists():
         there = there.parent
     return Check(
         pairs=tuple(pairs),
         images=sum(p.images - p.images_done for p in pairs),
         judgements=sum(sum((p.judgements or {}).values()) for p in pairs),
         disk_bytes=int(pixels * BYTES_PER_PIXEL),
-        free_bytes=shutil.disk_usage(there).free,
+        free_bytes=None if is_remote(there) else shutil.disk_usage(there).free,
     )

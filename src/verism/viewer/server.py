@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verism.errors import UsageError, require
+from verism.locations import check_on_disk
 from verism.viewer.library import Library
 from verism.web_server import LOOPBACK, Guard, is_loopback, serve_app
 
@@ -62,6 +63,7 @@ def create_app(folder: Path, *, hosts: Collection[str] = ()) -> FastAPI:
 
     from verism.viewer.routes import PAGES, add_routes
 
+    check_on_disk(folder, "runs are shown from a disk; copy them to one, or write their page: verism report")
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; name one that holds runs, or a run")
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)

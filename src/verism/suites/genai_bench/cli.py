@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from verism.errors import UsageError
+from verism.locations import location
 from verism.records import judge_identity
 from verism.suites.genai_bench.benchmark import MODELS, read_prompts, read_skills
 from verism.suites.genai_bench.human import GROUPS, agreement_by_group, summary_of_ratings
@@ -107,7 +108,7 @@ def human(file: Path, runs: tuple[str, ...], skills: Path | None, protocol: str,
             raise UsageError(f"--run {each}: expected MODEL_KEY=RUN, such as DALLE_3=runs/dalle3")
         if key in asked:
             raise UsageError(f"--run {each}: a second run of {key}")
-        asked[key] = _scores_of(Path(path), key, protocol, scores)
+        asked[key] = _scores_of(location(path), key, protocol, scores)
     first, *others = asked
     for other in others:
         if asked[other] != asked[first]:

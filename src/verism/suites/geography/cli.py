@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from verism.errors import UsageError
+from verism.locations import location
 from verism.terminal import PathType, put_json
 
 __all__ = ["check"]
@@ -56,9 +57,9 @@ def check(
             raise UsageError(f"no data {what!r}; there are {', '.join(WORLD_OF)}, or give a table alone")
         source, layout = folder, what
     else:
-        if what in WORLD_OF and not Path(what).exists():
+        if what in WORLD_OF and not location(what).exists():
             raise UsageError(f"say where it is: verism data check {what} FOLDER")
-        source, layout = Path(what), None
+        source, layout = location(what), None
     base = read_world(world) if world is not None else standard_world(WORLD_OF.get(layout or "", "geode"))
     if layout is None and world is None and source.is_dir():
         base = standard_world(WORLD_OF.get(layout_of(source), "geode"))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from verism.errors import UsageError, VerismError
 from verism.files import write_json, write_whole
 from verism.imaging import encode_png
+from verism.locations import check_on_disk
 from verism.progress import Progress
 from verism.records import Rendered, Renderer, Scene
 from verism.suites.paintskills.layout import (
@@ -61,6 +62,7 @@ def render_scenes(
     Raises:
         UsageError: the folder holds images rendered with another seed, size or version.
     """
+    check_on_disk(root, "scenes are rendered into a folder of this machine; name one, and copy it from there")
     _check_same(root, version, scenes, renderer, seed)
     write_metadata(root, version)
     failures = 0

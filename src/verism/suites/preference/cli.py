@@ -11,6 +11,7 @@ import click
 
 from verism.errors import UsageError
 from verism.files import write_csv
+from verism.locations import is_file, location
 from verism.suites.preference.choices import (
     RankedItem,
     agreement_by_rule,
@@ -147,7 +148,7 @@ def _lists(items: Sequence[RankedItem], folder: Path, out: Path) -> dict[str, in
     ]
     write_csv(out / "prompts.csv", ["prompt_id", "prompt"], [[ids[prompt], text] for prompt, text in texts.items()])
     write_csv(out / "images.csv", list(rows[0]), [list(row.values()) for row in rows])
-    return {"files_missing": sum(not Path(str(row["file_path"])).is_file() for row in rows)}
+    return {"files_missing": sum(not is_file(location(str(row["file_path"]))) for row in rows)}
 
 
 @preference.command()
