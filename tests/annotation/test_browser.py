@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -211,15 +212,20 @@ def test_one_press_answers_one_question_and_none_before_its_image_is_there(chrom
     store = study(runs, [COUNT], per_task=4)
     with serving(store) as address:
         ann = Rater(chromium, address)
-        ann.page.route("**/pictures/**", lambda route: (ann.page.wait_for_timeout(400), route.continue_()))
+        held: list[Any] = []
+        released = False
+        ann.page.route("**/pictures/**", lambda route: route.continue_() if released else held.append(route))
         ann.page.wait_for_selector("#name")
         ann.keys(*"Ann", "Enter")
         ann.page.wait_for_selector("section.question")
         ann.keys("3")  # too early
         assert store.ratings().height == 0
-        ann.item()
-        ann.page.unroute_all(behavior="wait")  # the next image may be on its way already
+        released = True
+        for route in held:
+            route.continue_()
         position = ann.item()
+        assert held
+        assert store.ratings().height == 0
         ann.page.keyboard.down("3")
         ann.gone(position)
         ann.item()
