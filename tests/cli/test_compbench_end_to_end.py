@@ -229,7 +229,7 @@ def test_report_and_comparison_know_the_suite(oracle, tmp_path):
     text = page.read_text()
     assert "What each category is scored by" in text
     assert "There is no overall score" in text
-    same = json.loads(verism("compare", oracle, oracle, "--json").output)
+    same = json.loads(verism("compare", oracle, oracle, "--json").stdout)
     assert {row["difference"] for row in same if row["difference"] is not None} == {0.0}
     keys = [(row["metric"], row["protocol"], json.dumps(row["group"])) for row in same]
     assert len(keys) == len(set(keys))
@@ -242,7 +242,7 @@ def test_structure_and_phrases_of_a_copy(data, tmp_path):
     assert told.exit_code == 0, told.output
     assert "counts are those of the released files" in told.output
     assert "(released files: 100)" in told.output
-    record = json.loads(verism("compbench", "structure", folder, "--category", "color", "--json").output)
+    record = json.loads(verism("compbench", "structure", folder, "--category", "color", "--json").stdout)
     assert record["problem"] == ""
     assert list(record["files"]) == ["color_val.txt"]
     with pytest.raises(UsageError, match="no prompts of T2I-CompBench"):
@@ -275,13 +275,13 @@ def test_images_that_released_scripts_misplace_are_counted(data, tmp_path):
     for number in range(1, 21):  # the first of ten images of the first prompt is missing
         (samples / f"{lines[number // 10]}_{number:06d}.png").write_bytes(b"x")
     words = ("compbench", "structure", folder, "--category", "color", "--images", tmp_path / "images", "--json")
-    assert json.loads(verism(*words).output)["misplaced"] == {"color": 2}
+    assert json.loads(verism(*words).stdout)["misplaced"] == {"color": 2}
 
 
 def test_published_figures_are_reproduced():
     done = verism("reproduce", "compbench", "--json")
     assert done.exit_code == 0
-    records = json.loads(done.output)
+    records = json.loads(done.stdout)
     assert {r["verdict"] for r in records} >= {
         "agrees",
         "known misprint",

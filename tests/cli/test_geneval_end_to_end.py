@@ -112,7 +112,7 @@ def test_export_is_the_released_layout_and_its_summary_the_run_s(released):
     first = json.loads((released / "results.jsonl").read_text().splitlines()[0])
     boxes = json.loads(first["details"])
     assert all(len(box) == 5 for some in boxes.values() for box in some)
-    summary = json.loads(verism("geneval", "summary", released / "results.jsonl", "--json").output)
+    summary = json.loads(verism("geneval", "summary", released / "results.jsonl", "--json").stdout)
     assert summary["overall"] == 1.0
     assert summary["prompts"] == 12
     assert "overall" in verism("geneval", "summary", released / "results.jsonl").output
@@ -189,7 +189,7 @@ def test_report_compare_and_dry_run_know_the_suite(oracle, tmp_path):
     assert "attribute binding" in text
     same = verism("compare", oracle, oracle, "--json")
     assert same.exit_code == 0
-    differences = [row["difference"] for row in json.loads(same.output)]
+    differences = [row["difference"] for row in json.loads(same.stdout)]
     assert differences
     assert set(differences) == {0.0}
     planned = verism("run", "geneval", "--segmenter", "truth", "--dry-run")
@@ -241,7 +241,7 @@ def test_people_and_judge_are_held_against_each_other(oracle, tmp_path):
             for person in range(2):
                 seen = "0" if person == 1 and number == 0 else counts[0]  # one person misses one object
                 table.writerow(["H", int(prompt.prompt_id), 0, *names[:2], seen, counts[1], *colors[:2], x, y])
-    done = json.loads(verism("geneval", "human", path, "--run", oracle, "--json").output)
+    done = json.loads(verism("geneval", "human", path, "--run", oracle, "--json").stdout)
     [record] = done["files"]
     assert (record["annotations"], record["images"], record["unanimous"]) == (24, 12, 11)
     assert record["judge"]["agreement_with_annotators"] == pytest.approx(23 / 24)
@@ -257,7 +257,7 @@ def test_people_and_judge_are_held_against_each_other(oracle, tmp_path):
 def test_published_figures_are_reproduced():
     done = verism("reproduce", "geneval", "--json")
     assert done.exit_code == 0
-    records = json.loads(done.output)
+    records = json.loads(done.stdout)
     assert {r["verdict"] for r in records} >= {"agrees", "differs by definition", "cannot be recomputed"}
 
 

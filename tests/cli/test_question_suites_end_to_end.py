@@ -460,7 +460,7 @@ def test_released_answers_are_held_against_ratings_under_every_rule(tmp_path):
         for n, value in enumerate(values)
     ]
     paths = write_csv(tmp_path / "answers.csv", answers), write_csv(tmp_path / "likert.csv", rated)
-    done = json.loads(verism("dsg", "human", paths[0], "--ratings", paths[1], "--json").output)
+    done = json.loads(verism("dsg", "human", paths[0], "--ratings", paths[1], "--json").stdout)
     assert done["plain"]["mean_score"] == pytest.approx((1 + 1 / 3 + 0 + 2 / 3) / 4)
     assert done["cascading"]["mean_score"] == pytest.approx((1 + 0 + 0 + 2 / 3) / 4)
     assert done["none"]["mean_score"] == pytest.approx((1 + 2 / 3 + 0 + 2 / 3) / 4)
@@ -474,7 +474,7 @@ def test_released_answers_are_held_against_ratings_under_every_rule(tmp_path):
 def test_published_figures_are_reproduced_and_contradictions_named(paper):
     done = verism("reproduce", paper, "--json")
     assert done.exit_code == 0
-    records = json.loads(done.output)
+    records = json.loads(done.stdout)
     assert {r["verdict"] for r in records} >= {"agrees", "differs by definition", "cannot be recomputed"}
     if paper == "dpg":
         mixed = [

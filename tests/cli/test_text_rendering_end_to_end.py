@@ -158,7 +158,7 @@ def test_resumed_run_ends_in_the_same_numbers(oracle):
 def test_a_run_compared_with_itself_differs_by_nothing(oracle):
     done = verism("compare", oracle, oracle, "--json")
     assert done.exit_code == 0, done.output
-    rows = json.loads(done.output)
+    rows = json.loads(done.stdout)
     rows = rows if isinstance(rows, list) else rows["rows"]
     assert {row["difference"] for row in rows if row.get("difference") is not None} == {0.0}
 

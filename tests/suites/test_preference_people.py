@@ -64,7 +64,7 @@ def test_compare_three_runs_by_hand(scored):
     good, fair = [2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1], [1] * 12
     poor = [0, 0, 0, 0, 0, 0, 3, 3, 3, "missing", None, 0]
     runs = [scored(name, scores) for name, scores in (("good", good), ("fair", fair), ("poor", poor))]
-    report = json.loads(verism("preference", "compare", *runs, "--json").output)
+    report = json.loads(verism("preference", "compare", *runs, "--json").stdout)
     pairs = {(p["first"], p["second"]): p for p in report["pairs"]}
     assert pairs["good", "fair"]["win_rate"]["value"] == pytest.approx((9 + 0.5) / 12)
     assert pairs["good", "fair"]["tie_rate"]["value"] == pytest.approx(1 / 12)
@@ -94,7 +94,7 @@ def test_compare_three_runs_by_hand(scored):
 def test_compare_missing_images_lose_if_asked(scored):
     runs = [scored("one", [1] * 12), scored("two", [2] * 6 + ["missing"] * 6)]
     left_out, loses = (
-        json.loads(verism("preference", "compare", *runs, "--when-missing", how, "--json").output)["pairs"][0]
+        json.loads(verism("preference", "compare", *runs, "--when-missing", how, "--json").stdout)["pairs"][0]
         for how in ("left_out", "loses")
     )
     assert (left_out["win_rate"]["value"], left_out["prompts"]) == (0.0, 6)
@@ -106,7 +106,7 @@ def test_compare_says_where_wins_do_not_bound_strengths(scored):
     done = verism("preference", "compare", *runs)
     assert "the wins alone do not bound their strengths" in done.output
     assert "\nnan" not in done.output
-    assert json.loads(verism("preference", "compare", *runs, "--json").output)["models"][0]["strength"]["low"] is None
+    assert json.loads(verism("preference", "compare", *runs, "--json").stdout)["models"][0]["strength"]["low"] is None
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_compare_two_scripted_models_whose_quality_is_known(tmp_path):
     for name, error in (("good", 0.1), ("bad", 0.7)):
         words = ("--model", f"scripted:error={error}", "--scorer", "truth", "--limit", 16, "--size", 64)
         assert verism("run", "preference", *words, "--out", tmp_path / name).exit_code == 0
-    (pair,) = json.loads(verism("preference", "compare", tmp_path / "good", tmp_path / "bad", "--json").output)["pairs"]
+    (pair,) = json.loads(verism("preference", "compare", tmp_path / "good", tmp_path / "bad", "--json").stdout)["pairs"]
     right = [[i.known for i in model.images] for model in models_of([tmp_path / "good", tmp_path / "bad"])]
     expected = np.mean([0.5 + (a - b) / 2 for a, b in zip(*right, strict=True)])
     assert pair["win_rate"]["value"] == pytest.approx(expected)
     assert expected > 0.6
     done = verism("compare", tmp_path / "bad", tmp_path / "good", "--json")  # the house's own comparison of two runs
-    (row,) = [row for row in json.loads(done.output) if row["metric"] == "preference_score"]
+    (row,) = [row for row in json.loads(done.stdout) if row["metric"] == "preference_score"]
     assert row["difference"] == pytest.approx(np.mean(right[0]) - np.mean(right[1]))
 
 
@@ -284,7 +284,7 @@ def test_choices_become_a_run_whose_scores_agree_with_people(tmp_path):
         rows.append({"id": str(n), "prompt": f"prompt {n}", "generations": names, "ranking": [1, 2, 2]})
     file = write(tmp_path / "test.json", rows)
     done = verism("preference", "choices", file, "--images-in", tmp_path / "images", "--out", tmp_path / "D", "--json")
-    assert json.loads(done.output) == {
+    assert json.loads(done.stdout) == {
         "items": 8, "prompts": 8, "images": 24, "pairs": 24, "tied": 8, "decided": 16, "files_missing": 0
     }  # fmt: skip
     given = table(
@@ -296,12 +296,12 @@ def test_choices_become_a_run_whose_scores_agree_with_people(tmp_path):
         "--scorer", f"results:{given}?scorer=mine", "--out", tmp_path / "W",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    by_run = json.loads(verism("preference", "human", file, "--run", tmp_path / "W", "--json").output)
+    by_run = json.loads(verism("preference", "human", file, "--run", tmp_path / "W", "--json").stdout)
     assert by_run["rules"]["imagereward"]["value"] == pytest.approx(14 / 16)
     assert (by_run["rules"]["imagereward"]["n"], by_run["rules"]["imagereward"]["left_out"]) == (16, 8)
     assert by_run["pairs_without_scores"] == 0
     direct = table(tmp_path / "direct.csv", [{"image": name, "score": score} for name, score in scores.items()])
-    by_file = json.loads(verism("preference", "human", file, "--scores", direct, "--gap", "0.2", "--json").output)
+    by_file = json.loads(verism("preference", "human", file, "--scores", direct, "--gap", "0.2", "--json").stdout)
     assert by_file["rules"]["imagereward"] == by_run["rules"]["imagereward"]
     assert "pickapic" in by_file["rules"]
     text = verism("preference", "human", file, "--scores", direct, "--validation", file).output
@@ -323,10 +323,10 @@ def test_annotators_pairs_of_two_runs(tmp_path, scored):
     done = verism("annotate", good, bad, "--import", votes)
     assert done.exit_code == 0, done.output
     # 22 votes for the first: 10 where its score is higher, 12 where it is lower.
-    report = json.loads(verism("preference", "people", good, bad, "--json").output)
+    report = json.loads(verism("preference", "people", good, bad, "--json").stdout)
     assert (report["pairs"], report["tied"], report["prompts"]) == (24, 2, 12)
     assert report["rules"]["decided"]["value"] == pytest.approx(10 / 22)
-    turned = json.loads(verism("preference", "people", bad, good, "--json").output)
+    turned = json.loads(verism("preference", "people", bad, good, "--json").stdout)
     assert turned["rules"]["decided"] == report["rules"]["decided"]
     with pytest.raises(UsageError, match="no annotator compared"):
         verism("preference", "people", good, bad, "--task", "other")
