@@ -121,6 +121,18 @@ def scenes_are_rendered_once(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
+def service() -> Iterator[Any]:
+    """A chat service on this machine (``service_fakes.Service``)."""
+    pytest.importorskip("httpx")
+    from service_fakes import Service
+
+    server = Service()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
 def without_collector() -> Iterator[None]:
     """The collector of cycles does not come: objects that refer to each other stay, and a test can tell."""
     gc.collect()

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from commands import verism
 from PIL import Image
-from service_fakes import Service, chat
+from service_fakes import chat
 from tiny_vision_language import qwen2_vl
 
 from verism import api
@@ -103,15 +103,6 @@ def suite(request):
 
 HEADLINE = {"dpg_bench": "dpg_score", "dsg": "dsg_score"}
 SMALL = ("--limit", 6, "--n-images", 1, "--size", 64)
-
-
-@pytest.fixture
-def service():
-    pytest.importorskip("httpx")
-    server = Service()
-    yield server
-    server.shutdown()
-    server.server_close()
 
 
 def texts_of(service, start=0):

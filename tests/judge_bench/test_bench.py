@@ -279,15 +279,6 @@ def test_folders_of_judges_are_told_apart():
 
 
 # --------------------------------------------------------------------------------------------- judges behind a service
-@pytest.fixture
-def service():
-    pytest.importorskip("httpx")
-    server = Service()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
 def bench_of(service, out, *more):
     judge = f"openai:m?base_url={service.base}&retries=0&concurrency=1"
     words = ("judge", "bench", "--role", "vqa", "--judge", judge, *more, "--truth", "rendered:5", "--limit", "12")

@@ -61,14 +61,6 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    server = Service()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
 def make(service: Service) -> Iterator[Callable[..., OpenAIVqa]]:
     made: list[OpenAIVqa] = []
 
