@@ -50,6 +50,19 @@ def test_a_run_is_resumed_with_the_same_settings(run):
     assert run.manifest.environment.packages["numpy"]
 
 
+def test_of_processes_that_say_at_once_how_a_run_will_be_scored_the_first_counts(run, monkeypatch):
+    write = store_run.write_scoring
+
+    def late(draft, before, **options):
+        write(replace(draft, scoring=Scoring(rules={"threshold": 0.4})), None)  # of another process
+        return write(draft, before, **options)
+
+    monkeypatch.setattr(store_run, "write_scoring", late)
+    run.expect_scoring(Scoring(rules={"threshold": 0.6}))
+    assert run.manifest.scoring.rules == Run.open(run.path).manifest.scoring.rules == {"threshold": 0.4}
+    assert len(list((run.path / "scorings").iterdir())) == 1
+
+
 def test_other_settings_are_refused_and_each_difference_named(run):
     changed = replace(SETTINGS, seed=3, suite_settings={"a": 1, "nested": {"b": [1, 5], "c": 0}, "extra": True})
     with pytest.raises(SettingsChanged) as err:

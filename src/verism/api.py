@@ -81,6 +81,7 @@ from verism.records import (
 )
 from verism.registry import Context, ModelPool, Spec, make_generator, make_judge
 from verism.renames import protocol_name
+from verism.report_kit.comparability import score_command, shown
 from verism.report_kit.curves import numbered
 from verism.report_kit.evidence import Of, RunDifference
 from verism.report_kit.overview import write_overview
@@ -443,7 +444,7 @@ def evaluate(
     with call.workers() as workers, call.shares(out) as shares:
         made = _made(asked, shares) if workers is None else _made_on(workers, asked)
         the_suite = _calibrated(made.suite, made.thresholds, call.run.threshold, rules)
-        made.run.unfinished = _score_made(made, the_suite, call, shares)
+        made.run.unfinished = _score_made(made, the_suite, call, shares, by_rules=True)
     if not made.run.unfinished:
         _tell_scores(made.run, call.run)
     return made.run
@@ -490,8 +491,21 @@ def generate(
     return made.run
 
 
-def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> Mapping[str, int]:
-    """Score a run, unless others have not done all of their share yet; what these have not done, by what it is."""
+def _score_made(
+    made: _Made[Any], suite: Suite, call: _Call, shares: Shares, *, by_rules: bool = False
+) -> Mapping[str, int]:
+    """Score a run, unless others have not done all of their share yet.
+
+    Args:
+        made: what has become of it.
+        suite: with the rules to apply.
+        call: the call.
+        shares: what this process does of it.
+        by_rules: whether the call says by which rules.
+
+    Returns:
+        What others have not done, by what it is.
+    """
     run = made.run
     with shares.turn("scores"):
         if not shares.alone:
@@ -501,6 +515,8 @@ def _score_made(made: _Made[Any], suite: Suite, call: _Call, shares: Shares) -> 
             if left:
                 _say_unfinished(run, left, call.run)
                 return left
+            if by_rules:  # somebody may have scored the run meanwhile
+                _refuse_other_rules(store.Run.open(run.path), planned_scoring(suite, made.names), call.run)
             if _is_scored_so(run, suite, made.names):
                 shares.remove()
                 return {}
@@ -526,10 +542,7 @@ def _is_scored_so(run: store.Run, suite: Suite, names: Mapping[str, str]) -> boo
     """Whether another process scored the run just now as this one would; then its scores are the run's."""
     now = store.Run.open(run.path)
     kept, asked = now.manifest.scoring, planned_scoring(suite, names)
-    same = all(
-        content_hash(dict(getattr(kept, f))) == content_hash(dict(getattr(asked, f))) for f in ("judges", "rules")
-    )
-    if not same or not now.is_scored or now.outdated():
+    if kept.judges != asked.judges or _differing_rules(kept, asked) or not now.is_scored or now.outdated():
         return False
     run.manifest = now.manifest
     return True
@@ -596,7 +609,7 @@ def _made(asked: _Evaluation, shares: Shares, roles: Set[str] | None = None) -> 
             run = Run.open(location(out))
         else:
             scoring = None
-            if not shares.alone:  # whoever scores it in the end has no judge to ask
+            if asked.judged and not shares.alone:  # whoever scores it in the end has no judge to ask
                 scoring = planned_scoring(_calibrated(the_suite, thresholds, call.run.threshold, asked.rules), names)
             run = _start(asked, the_suite, prompts, maker, names, seed, scoring, shares)
             command = "evaluate" if asked.judged else "generate"
@@ -934,15 +947,52 @@ def _start(
         path = location(out)
         if (path / MANIFEST).exists():
             there = Run.open(path)
+            _refuse_other_rules(there, scoring, options)
             more = {"judged": asked.judged, "part": asked.call.again, "alone": shares.alone}
             settings = _continued(there, settings, suite, prompts, options, **more)
         run = Run.start(path, settings, scoring=scoring, plugins=plugin_of(suite), images_as=options.images_as)
+        _refuse_other_rules(run, scoring, options)  # of a process that began the run at the same time
     else:
         folder = tempfile.TemporaryDirectory(prefix="verism-run-", ignore_cleanup_errors=True)
         run = Run.start(Path(folder.name), settings, plugins=plugin_of(suite), images_as=options.images_as)
         run.keep(folder)
     run.write_prompts(prompts)
     return run
+
+
+def _refuse_other_rules(run: store.Run, asked: Scoring | None, options: RunOptions) -> None:
+    """Processes that share a run score it alike: otherwise the last one to end would decide.
+
+    Args:
+        run: the run that is there.
+        asked: how this process would score it; None: it does not.
+        options: say whether it shares the run.
+
+    Raises:
+        UsageError: the run, judged by the same judges, is to be scored by other rules.
+    """
+    kept = run.manifest.scoring
+    if asked is None or (options.shard is None and not options.share) or kept.judges != asked.judges or not kept.rules:
+        return
+    now = _differing_rules(kept, asked)
+    if not now:
+        return
+    this = "--share" if options.shard is None else f"--shard {options.shard}"
+    listed = "\n".join(f"  {name}: {shown(kept.rules.get(name))} there, {shown(now[name])} now" for name in now)
+    raise UsageError(
+        f"{run.path} is scored by other rules than this process with {this} was given:\n{listed}\nGive the same "
+        "--threshold and --rule to all processes that share a run. Images and observations do not depend on them; "
+        f"for scores by these ones, when all is done: {score_command(run, now)}"
+    )
+
+
+def _differing_rules(kept: Scoring, asked: Scoring) -> dict[str, Any]:
+    """Rules of ``asked`` that ``kept`` has not, or with another value."""
+    return {
+        name: value
+        for name, value in asked.rules.items()
+        if name not in kept.rules or content_hash([kept.rules[name]]) != content_hash([value])
+    }
 
 
 def _settings(

@@ -110,6 +110,93 @@ def test_options_that_contradict_each_other_are_refused(tmp_path):
         evaluate(None, share=True)
 
 
+def refusal(out: Path, this: str, there: str, now: str) -> str:
+    return (
+        f"{out} is scored by other rules than this process with {this} was given:\n"
+        f"  threshold_revised: {there} there, {now} now\n"
+        "Give the same --threshold and --rule to all processes that share a run. Images and observations do not depend "
+        "on them; for scores by these ones, when all is done: "
+        f"verism score {out} --rule threshold_revised={now}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "this"),
+    [
+        ({"shard": "1/2", "threshold": 0.4}, {"shard": "2/2", "threshold": 0.6}, "--shard 2/2"),
+        ({"shard": "1/2", "threshold": 0.4}, {"share": True, "rules": {"threshold_revised": 0.6}}, "--share"),
+        ({"share": True, "threshold": 0.4}, {"share": True, "threshold": 0.6}, "--share"),  # when all is done
+        ({"threshold": 0.4}, {"share": True, "threshold": 0.6, "limit": LIMIT + 8}, "--share"),  # and is to grow
+    ],
+)
+def test_a_process_with_other_rules_is_refused_before_it_makes_an_image(tmp_path, first, other, this):
+    out, log = tmp_path / "run", tmp_path / "log"
+    log.mkdir()
+    evaluate(out, **first)
+    before = Run.open(out).stored_scoring()
+    with pytest.raises(UsageError) as err:
+        evaluate(out, log, **other)
+    assert str(err.value) == refusal(out, this, "0.4", "0.6")
+    assert images_made(log) == []
+    assert Run.open(out).stored_scoring() == before
+    # Scored as the message says, the run has these rules, and goes on with them.
+    verism.score(out, rules={"threshold_revised": 0.6})
+    scored = evaluate(out, **other | {"shard": None, "share": True})
+    assert scored.unfinished == {}
+    assert scored.manifest.scoring.rules["threshold_revised"] == 0.6
+
+
+def test_one_process_gives_a_finished_run_another_threshold(tmp_path):
+    for threshold in (0.4, 0.6):
+        run = evaluate(tmp_path / "run", threshold=threshold)
+        assert run.manifest.scoring.rules["threshold_revised"] == threshold
+
+
+def test_a_run_that_is_scored_by_other_rules_meanwhile_keeps_them(tmp_path):
+    out = tmp_path / "run"
+    evaluate(out, shard="1/2", threshold=0.4)
+
+    class Meanwhile(Shard):
+        def turn(self, what):
+            verism.score(out, threshold=0.6)
+            return super().turn(what)
+
+    with pytest.raises(UsageError) as err:
+        evaluate(out, shard=Meanwhile(2, 2), threshold=0.4)
+    assert str(err.value) == refusal(out, "--shard 2/2", "0.6", "0.4")
+    run = Run.open(out)
+    assert run.manifest.scoring.rules["threshold_revised"] == 0.6
+    assert run.ids("images").holds(every_image()).all()  # nothing of what it was asked for is lost
+
+
+def test_of_processes_that_begin_a_run_at_once_those_with_the_rules_of_one_go_on(tmp_path):
+    thresholds = [0.3, 0.4, 0.5, 0.6]
+    ready = threading.Barrier(len(thresholds))
+
+    class Together(Shard):
+        def agree(self, own, wanted):  # judges are asked for before a process begins the run
+            if wanted:
+                ready.wait(timeout=60)
+            return super().agree(own, wanted)
+
+    refused: list[str] = []
+
+    def process(index: int, threshold: float) -> None:
+        try:
+            evaluate(tmp_path / "run", shard=Together(index, len(thresholds)), threshold=threshold)
+        except UsageError as err:
+            refused.append(str(err))
+
+    threads = [threading.Thread(target=process, args=each) for each in enumerate(thresholds, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kept = Run.open(tmp_path / "run").manifest.scoring.rules["threshold_revised"]
+    assert len(refused) == len(thresholds) - 1
+    assert [line for line in refused if f"threshold_revised: {kept} there" not in line] == []
+
+
 def test_another_judge_observes_by_shares(tmp_path):
     from fakes import PixelJudge
 

@@ -24,7 +24,7 @@ from verism.specs import MetricSpec, Presentation
 from verism.store import Run
 from verism.systems import quoted
 
-__all__ = ["Comparability", "Reason", "SetSizes", "check_comparable", "set_sizes"]
+__all__ = ["Comparability", "Reason", "SetSizes", "check_comparable", "score_command", "set_sizes", "shown"]
 
 Group = frozenset[tuple[str, FacetValue]]
 Value = TypeVar("Value")
@@ -187,7 +187,7 @@ class Comparability:
         elif a["method"] == "judge card" and a.get("tables") and b.get("tables") and a["tables"] != b["tables"]:
             text = self._difference(
                 "judge card",
-                *(f"{made['tables'][:8]}, {made['n_labels']:,} items of {_shown(made['source'])}" for made in (a, b)),
+                *(f"{made['tables'][:8]}, {made['n_labels']:,} items of {shown(made['source'])}" for made in (a, b)),
             )
         else:
             return ()
@@ -240,11 +240,11 @@ class Comparability:
                 a, b = ("given" if value else "none" for value in (a, b))
             if a == b or (scope is not None and scope.metrics == ()):
                 continue
-            command = "" if isinstance(a, Mapping) else _score_again(self.b, name, a)
+            command = "" if isinstance(a, Mapping) else score_command(self.b, {name: a})
             found.append(
                 Reason(
                     kind="rule",
-                    text=self._difference(f"rule {name}", _shown(a), _shown(b)),
+                    text=self._difference(f"rule {name}", shown(a), shown(b)),
                     remedy=command or "score both with the same rule",
                     metrics=None if scope is None else scope.metrics,
                     protocol="" if scope is None else scope.protocol,
@@ -291,7 +291,7 @@ class Comparability:
             found.append(
                 Reason(
                     kind="setting",
-                    text=self._difference(name.replace("_", " "), *(_shown(of_run[name]) for of_run in settings)),
+                    text=self._difference(name.replace("_", " "), *(shown(of_run[name]) for of_run in settings)),
                     remedy=f"run both with the same {name.replace('_', ' ')}",
                 )
             )
@@ -486,8 +486,12 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:LISTED]) + more
 
 
-def _shown(value: Any) -> str:
-    """A setting in a few letters; texts whose ends could not be seen are quoted."""
+def shown(value: Any) -> str:
+    """A setting in a few letters; texts whose ends could not be seen are quoted.
+
+    Args:
+        value: plain JSON; None: it is not set.
+    """
     if value is None:
         return "not set"
     plain = isinstance(value, str) and value == value.strip() != ""
@@ -495,10 +499,16 @@ def _shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
-def _score_again(run: Run, rule: str, value: Any) -> str:
-    """The command that scores a run with another value of a rule."""
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return f"verism score {quoted(run.path)} --rule {quoted(f'{rule}={text}')}"
+def score_command(run: Run, rules: Mapping[str, Any]) -> str:
+    """The command that scores a run with other values of rules.
+
+    Args:
+        run: the run.
+        rules: values by name.
+    """
+    texts = {name: value if isinstance(value, str) else json.dumps(value, default=str) for name, value in rules.items()}
+    options = "".join(f" --rule {quoted(f'{name}={text}')}" for name, text in texts.items())
+    return f"verism score {quoted(run.path)}{options}"
 
 
 def _real_identity(run: Run) -> tuple[Any, ...]:

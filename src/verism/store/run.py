@@ -165,7 +165,7 @@ class Run:
         Args:
             path: the run directory.
             settings: what decides prompts, images and observations.
-            scoring: how scores are made, if it is known already.
+            scoring: how scores will be made, if it is known already; a run that is there keeps what it knows of it.
             plugins: versions by package, of suite, generator and judges that do not come with verism.
             images_as: how images that the run makes are kept, ``files`` or ``shards``; None: as the run that is there
                 keeps them, and in files if there is none.
@@ -179,6 +179,8 @@ class Run:
         if (path / "manifest.json").exists():
             run = cls.open(path)
             run.refuse_other(settings, images_as)
+            if scoring is not None:
+                run.expect_scoring(scoring)
             return run
         # A start that was killed may have left the manifest's temporary file.
         if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
@@ -189,7 +191,7 @@ class Run:
             # Another process began it just now.
             return cls.start(path, settings, scoring=scoring, plugins=plugins, images_as=images_as)
         if scoring is not None:
-            run.write_scoring(scoring=scoring)
+            run.expect_scoring(scoring)
         return run
 
     def refuse_other(self, settings: RunSettings, images_as: str | None = None) -> None:
@@ -496,6 +498,20 @@ class Run:
         """
         self._adopt()
         self.keep_scoring(self.with_scoring(**parts))
+
+    def expect_scoring(self, scoring: Scoring) -> None:
+        """Keep how the run will be scored, unless that is known: of several processes that say so at once, one counts.
+
+        Args:
+            scoring: rules and judges; other judges take the place of those that never led to a score.
+        """
+        self._adopt()
+        known = self._of_scoring(lambda stored: stored)
+        if known is None:
+            write_scoring(StoredScoring(run=self.path, scoring=scoring), None, unless_there=True)
+            self._with_current_scoring()
+        elif not self.is_scored and known.scoring.judges != scoring.judges:
+            self.write_scoring(scoring=scoring)
 
     def scorings(self) -> list[StoredScoring]:
         """The scorings the run keeps, the oldest first: those with a name, the one that counts, the one before it."""

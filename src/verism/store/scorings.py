@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from verism.errors import DamagedRun, UsageError
-from verism.files import whole_file, write_json, write_whole
+from verism.files import json_bytes, whole_file, write_json, write_new, write_whole
 from verism.locations import is_remote, remove_tree
 from verism.manifest import Scoring, scoring_of_record
 from verism.records import content_hash
@@ -312,15 +312,18 @@ def _unreadable(run: Path, path: Path, err: OSError) -> DamagedRun:
     return DamagedRun.of(run, path, what)
 
 
-def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredScoring:
+def write_scoring(
+    draft: StoredScoring, before: StoredScoring | None, *, unless_there: bool = False
+) -> StoredScoring | None:
     """Write a scoring, and let it count.
 
     Args:
         draft: held in memory.
         before: the scoring that counts now. It stays, for those who are reading it; the one before it is removed.
+        unless_there: whether one that another process writes at the same time counts, and this one is dropped.
 
     Returns:
-        The scoring as it lies on the disk.
+        The scoring as it lies on the disk; None if it was dropped.
     """
     run = draft.run
     previous = before.folder.name if before is not None and before.folder is not None else ""
@@ -347,7 +350,9 @@ def write_scoring(draft: StoredScoring, before: StoredScoring | None) -> StoredS
     }
     record = json.loads(json.dumps(record))
     write_json(folder / RECORD, record | {"checksum": content_hash(record)})
-    _write_pointer(run, folder, record["scoring"], previous)
+    if not _write_pointer(run, folder, record["scoring"], previous, unless_there=unless_there):
+        remove_tree(folder)
+        return None
     named = _newest_by_name(run)
     passed = [before.previous] if before is not None and before.previous else []
     if draft.name:  # another scoring had the name
@@ -387,7 +392,9 @@ def point_to(stored: StoredScoring, before: StoredScoring) -> StoredScoring:
     return replace(stored, previous=before.folder.name)
 
 
-def _write_pointer(run: Path, folder: Path, made: Mapping[str, Any], previous: str) -> None:
+def _write_pointer(
+    run: Path, folder: Path, made: Mapping[str, Any], previous: str, *, unless_there: bool = False
+) -> bool:
     """Name the scoring that counts, and copy its scores.
 
     Args:
@@ -395,11 +402,20 @@ def _write_pointer(run: Path, folder: Path, made: Mapping[str, Any], previous: s
         folder: of the scoring.
         made: its rules, judges and remarks as plain JSON.
         previous: folder of the scoring that counted before.
+        unless_there: whether nothing is done where one is named already.
+
+    Returns:
+        Whether it was done.
     """
     digest = sha256((folder / RECORD).read_bytes())
     pointer = {"scoring": folder.name, "sha256": digest, "made": made, "previous": previous}
-    write_json(run / POINTER, pointer | {"checksum": content_hash(pointer)})
+    content = json_bytes(pointer | {"checksum": content_hash(pointer)})
+    if not unless_there:
+        write_whole(run / POINTER, content)
+    elif not write_new(run / POINTER, content):
+        return False
     publish(run)
+    return True
 
 
 def publish(run: Path) -> None:
