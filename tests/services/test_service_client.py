@@ -278,11 +278,38 @@ def test_requests_given_up_in_a_row_end_the_work_and_are_not_among_the_answers(m
         UsageError,
         match=r"^captioner openai:m: https://h.example/v1 answered none of 5 requests in a row; the last one: "
         r"HTTP 503: no 14; gave up after 2 tries. Finished work is kept; repeat the command when the service answers, "
-        r"or with a higher give_up if it does and only these requests fail$",
+        r"or with a higher give_up if only these requests fail$",
     ):
         outcomes.extend(answers(client, range(100)))
     assert [o.state for o in outcomes] == ["ok"] * 10
     assert asked == [*range(10), *(n for n in range(10, 15) for _ in range(2))]
+
+
+def test_a_rate_limit_that_never_gives_way_is_named_with_what_to_do(make: Any):
+    def reply(request: Any) -> Any:
+        return httpx.Response(429, json={"error": {"message": f"no {number_of(request)}"}})
+
+    with pytest.raises(
+        UsageError,
+        match=r"^captioner openai:m: https://h.example/v1 refused 5 requests in a row because of its rate limit, each "
+        r"to the last retry; the last one: HTTP 429: no 4; gave up after 2 tries. Finished work is kept; wait, and "
+        r"repeat the command, with a lower concurrency or per_minute behind the name of the model$",
+    ):
+        list(answers(make(reply, retries=1, concurrency=1), range(9)))
+
+
+@pytest.mark.parametrize("first", [429, 503])
+def test_a_rate_limit_is_only_named_where_nothing_else_went_wrong(make: Any, first: int):
+    def reply(request: Any) -> Any:
+        return httpx.Response(first if number_of(request) == 0 else {429: 503, 503: 429}[first], json={})
+
+    with pytest.raises(UsageError, match=r"^captioner openai:m: https://h.example/v1 answered none of 5 requests"):
+        list(answers(make(reply, retries=0, concurrency=1), range(9)))
+    between = [503, 200, 429, 429, 429, 429, 429]
+    with pytest.raises(UsageError, match="refused 5 requests in a row"):
+        list(
+            answers(make(lambda r: httpx.Response(between[number_of(r)], json={}), retries=0, concurrency=1), range(7))
+        )
 
 
 def test_requests_given_up_in_a_row_are_counted_over_several_calls(make: Any):

@@ -151,6 +151,7 @@ class ServiceClient:
         self._began: float | None = None  # when the first request was asked for, by the limiter's clock
         self._was_reached = False  # whether the service ever answered anything
         self._given_up = 0  # requests in a row that ended without any answer but errors that may pass
+        self._limited = 0  # how many of them because of a rate limit
 
     def __repr__(self) -> str:
         return f"ServiceClient({self.endpoint!r})"
@@ -210,7 +211,7 @@ class ServiceClient:
                 follow_redirects=False,
             )
             self._connections = bound_connections(self._client, self._deadline)
-            self._given_up = 0
+            self._given_up = self._limited = 0
 
     def close(self) -> None:
         """End everything under way; answers that are still to come are dropped. May be used again."""
@@ -326,17 +327,24 @@ class ServiceClient:
     def _give_up(self, error: TransientError) -> None:
         with self._lock:
             self._given_up += 1
-            count = self._given_up
-        if count >= self.options.give_up:
-            raise UsageError(
-                f"{self.owner}: {self.options.base_url} answered none of {count} requests in a row; the last one: "
-                f"{self.redact(str(error), 400)}. Finished work is kept; repeat the command when the service answers, "
-                "or with a higher give_up if it does and only these requests fail"
-            )
+            self._limited += error.limited
+            count, limited = self._given_up, self._limited == self._given_up
+        if count < self.options.give_up:
+            return
+        if limited:
+            what = f"refused {count} requests in a row because of its rate limit, each to the last retry"
+            then = "wait, and repeat the command, with a lower concurrency or per_minute behind the name of the model"
+        else:
+            what = f"answered none of {count} requests in a row"
+            then = "repeat the command when the service answers, or with a higher give_up if only these requests fail"
+        last = self.redact(str(error), 400)
+        raise UsageError(
+            f"{self.owner}: {self.options.base_url} {what}; the last one: {last}. Finished work is kept; {then}"
+        )
 
     def _note_answer(self) -> None:
         with self._lock:
-            self._given_up = 0
+            self._given_up = self._limited = 0
 
     def retry(self, attempt: Callable[[int], T], halt: threading.Event) -> T:
         """Make attempts until one succeeds, see ``services.retry``; retries are counted.
@@ -495,6 +503,7 @@ class ServiceClient:
             raise TransientError(
                 text,
                 wait_s=wait_s,
+                limited=status == 429,
                 crowded=status == 429 or (status == 503 and wait_s is not None),
                 # What a service keeps by its idempotency key would be repeated; answers of gateways are not kept.
                 answered=status == 500,

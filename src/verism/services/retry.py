@@ -47,6 +47,7 @@ class TransientError(Exception):
     Attributes:
         reason: what happened.
         wait_s: how long the service asks to wait, in seconds; None if it does not say.
+        limited: the service refused it because of a rate limit.
         crowded: the service had too many requests, so every worker waits and not only this one.
         answered: the service did answer, only uselessly; a copy of that answer would not help either.
         unreachable: no connection came about.
@@ -57,6 +58,7 @@ class TransientError(Exception):
 
     reason: str
     wait_s: float | None = field(default=None, kw_only=True)
+    limited: bool = field(default=False, kw_only=True)
     crowded: bool = field(default=False, kw_only=True)
     answered: bool = field(default=False, kw_only=True)
     unreachable: bool = field(default=False, kw_only=True)
