@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ import verism
 from verism.errors import UsageError, VerismError
 from verism.generators.function import FunctionGenerator
 from verism.generators.scripted import ScriptedGenerator
+from verism.store import Run
 from verism.suites.paintskills.suite import PaintSkills
 
 ASKED = {"skills": ["object"], "limit": 6}
@@ -97,6 +99,35 @@ def test_evaluate_finished_run_again_says_that_nothing_was_generated(tmp_path, c
     collected: list[str] = []
     verism.evaluate("paintskills", **options, **ASKED, on_summary=collected.append)
     assert "step 1000" in next(line for line in collected if "nothing was generated" in line)
+
+
+@pytest.mark.parametrize("options", [{}, {"share": True}, {"shard": "1/1"}])
+def test_evaluate_images_that_lack_observations_says_what_was_missing_and_is_made(tmp_path, options):
+    out, model = tmp_path / "run", FunctionGenerator(paint, name="step 1000")
+    verism.generate("paintskills", model=model, out=out, **ASKED)
+    told: list[str] = []
+
+    def again(judge: str) -> str:
+        verism.evaluate(
+            "paintskills",
+            model=model,
+            detector=PixelJudge(name=judge),
+            out=out,
+            on_summary=told.append,
+            **ASKED,
+            **options,
+        )
+        (line,) = [each for each in told if "nothing was generated" in each]
+        told.clear()
+        return line.removeprefix(f"nothing was generated: {out} holds all images of step 1000 already; ")
+
+    run = Run.open(out)
+    run.resettle(replace(run.manifest.settings, judges={"detector": "a@1"}))  # as processes that share a run need it
+    assert again("a@1") == "what was missing has been made: 6 observations by a@1"
+    run = Run.open(out)
+    run.forget("detections", run.read("images")["image_id"].to_list()[:2], "a@1")
+    assert again("a@1") == "what was missing has been made: 2 observations by a@1"
+    assert again("a@1") == "name another out (or another model) for new ones"
 
 
 def test_evaluate_suite_object_gives_the_scores_of_its_name(tmp_path):

@@ -142,6 +142,11 @@ Judges = Mapping[str, "str | Judge"]
 REPEATED = ("shuffle", "size", "assets", "processes", "threads", "device", "base_url", "cache")
 RUN = "run"  # under which processes agree about the run they work on
 ROUNDS = 3  # of workers, until nothing is missing: more than one only if a worker was taken for dead and was not
+IMAGES = ("images", "")  # images of a run among its tables by judge
+SIDES = {
+    "text_embeddings": "texts",
+    "reference_features": "real images",
+}  # tables beside observations, by what is in them
 NOBODY = "none"  # in place of a judge's name: leave out what the usual one would observe
 
 
@@ -442,7 +447,7 @@ def evaluate(
     call = _Call.of(run_options, judges, options)
     asked = _Evaluation(suite, model, images, out, rules, call)
     with call.workers() as workers, call.shares(out) as shares:
-        made = _made(asked, shares) if workers is None else _made_on(workers, asked)
+        made = _made_by(workers, asked, shares)
         the_suite = _calibrated(made.suite, made.thresholds, call.run.threshold, rules)
         made.run.unfinished = _score_made(made, the_suite, call, shares, by_rules=True)
     if not made.run.unfinished:
@@ -481,7 +486,7 @@ def generate(
         raise UsageError(f"generate asks no judge: leave out {option_of(next(iter(call.judges)))}, and observe the run")
     asked = _Evaluation(suite, model, None, out, None, call, judged=False)
     with call.workers() as workers, call.shares(out) as shares:
-        made = _made(asked, shares) if workers is None else _made_on(workers, asked)
+        made = _made_by(workers, asked, shares)
         left = {} if shares.alone else unfinished(made.run, made.requests, [], made.suite.reference)
         if left:
             _say_unfinished(made.run, left, call.run, scored=False)
@@ -688,8 +693,6 @@ def _make_images(
             run.note_generator(described)
     if made and call.run.on_summary is not None:
         _say_what_was_slow(run, call.run.on_summary)
-    if not made and not call.run.retry and not call.again:
-        _say_nothing_generated(run, maker.name, call.run.on_summary)
 
 
 def _named(known: Mapping[str, Any], roles: Sequence[str]) -> tuple[dict[str, str], dict[str, float]]:
@@ -1040,15 +1043,47 @@ def _say_what_was_slow(run: Run, tell: Tell) -> None:
         )
 
 
-def _say_nothing_generated(run: Run, generator: str, tell: Tell | None) -> None:
-    line = (
-        f"nothing was generated: {run.path} holds all images of {generator} already; name another out (or another "
-        "model) for new ones"
+def _made_by(workers: RayCluster | DeviceProcesses | None, asked: _Evaluation, shares: Shares) -> _Made[Run]:
+    """Make a run here or by workers, and say what was missing of one that had all its images.
+
+    Args:
+        workers: who make it; None: this process.
+        asked: the evaluation.
+        shares: which part of it this process does.
+    """
+    is_there = asked.out is not None and (location(asked.out) / MANIFEST).exists()
+    before = _held(Run.open(location(cast(PathLike, asked.out)))) if is_there else {}
+    made = _made(asked, shares) if workers is None else _made_on(workers, asked)
+    run, options = made.run, asked.call.run
+    if options.retry or asked.call.again or pending_items(made.requests, lambda r: r.image_id, run.ids("images")):
+        return made
+    after = _held(run)
+    if after[IMAGES] > before.get(IMAGES, 0):
+        return made
+    added = {what: count - before.get(what, 0) for what, count in after.items() if count > before.get(what, 0)}
+    listed = [
+        f"{added[table, name]:,} {what} by {name}"
+        for need in made.suite.needs()
+        if (name := made.names.get(need.role)) is not None
+        for table, what in ((need.table, "observations"), *((t, SIDES[t]) for t in need.beside if t in SIDES))
+        if (table, name) in added
+    ]
+    then = (
+        f"what was missing has been made: {', '.join(listed)}"
+        if listed
+        else "name another out (or another model) for new ones"
     )
-    if tell is not None:
-        tell(line)
-    else:
-        _say(line)
+    generator = run.manifest.settings.generator
+    (options.on_summary or _say)(f"nothing was generated: {run.path} holds all images of {generator} already; {then}")
+    return made
+
+
+def _held(run: store.Run) -> dict[tuple[str, str], int]:
+    """How many images a run has, and how many images or texts each of its judges observed, by table and judge."""
+    held = {IMAGES: len(run.ids("images"))}
+    for folder in (run.path / "observations").glob("*"):
+        held |= {(folder.name, name): len(run.ids(folder.name, name)) for name in run.judges(folder.name)}
+    return held
 
 
 def _suite(suite: str | Suite, images: PathLike | None, options: Mapping[str, Any]) -> Suite:
