@@ -1,8 +1,11 @@
 """A Ray that does not start is told of in a line, not by its traceback."""
 
+import socket
+
 import pytest
 
 from verism.errors import UsageError, VerismError
+from verism.pipeline import ray_workers
 from verism.pipeline.ray_workers import RaySettings, start_ray
 
 ray = pytest.importorskip("ray")
@@ -27,3 +30,37 @@ def test_start_ray_failure_says_what_to_do(address, failure, error, words, monke
     with pytest.raises(error, match=words) as caught:
         start_ray(RaySettings(address=address))
     assert isinstance(caught.value, error)
+
+
+@pytest.mark.parametrize(
+    ("handshake", "why"),
+    [
+        (ray_workers.HANDSHAKE, "no answer of a Ray head node within 1 s"),
+        ("raise SystemExit('Method not found!')", "Method not found!"),
+        ("raise SystemExit(3)", "no reason given"),
+    ],
+)
+def test_start_ray_where_something_else_listens_is_refused_in_time(handshake, why, monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("it would ask for minutes"))
+    monkeypatch.setattr(ray_workers, "HANDSHAKE", handshake)
+    monkeypatch.setattr(ray_workers, "HANDSHAKE_S", 1.0 if "1 s" in why else 60.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UsageError) as caught:
+            start_ray(RaySettings(address=address))
+    assert str(caught.value) == (
+        f"what listens at {address} is no Ray head node ({why}). Name the head node's HOST:PORT that "
+        "`ray start --head` prints, or auto for the cluster of this node"
+    )
+
+
+def test_start_ray_goes_on_where_a_head_node_answers(monkeypatch):
+    asked = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **options: asked.append(options["address"]))
+    monkeypatch.setattr(ray_workers, "HANDSHAKE", "")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert start_ray(RaySettings(address=address))
+    assert asked == [address]

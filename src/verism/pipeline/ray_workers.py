@@ -15,6 +15,8 @@ import asyncio
 import os
 import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +38,16 @@ MAX_DEATHS = 8  # of workers over one block, or in a row without any block done 
 POLL_S = 0.5
 PATIENCE_S = 30.0  # until a driver says that no worker could start
 CONNECT_S = 10.0  # until a head node must have accepted a connection
+HANDSHAKE_S = 30.0  # until it must have said that it is one
+# What Ray begins with, which has no end of its own where something else listens: in a process that can be ended.
+HANDSHAKE = """
+import sys
+try:
+    from ray._raylet import GcsClient
+except ImportError:  # another version of Ray
+    sys.exit()
+GcsClient(address=sys.argv[1])
+"""
 OBJECT_STORE_BYTES = 150_000_000  # of a Ray started here: images do not pass through it
 NOTHING, ALL_DONE = -1, -2  # answers of the dealer in place of a block's number
 
@@ -148,21 +160,33 @@ def start_ray(settings: RaySettings) -> bool:
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address where nobody listens, which Ray itself would ask for many minutes.
+    """Refuse an address where nobody listens, or something else than Ray, which Ray itself would ask for many minutes.
 
     Args:
         address: as Ray takes it; such as name no port (``auto``) are not checked.
     """
-    named = re.fullmatch(r"(?:ray://)?\[?([^/\[\]]+)\]?:(\d+)", address)
+    named = re.fullmatch(r"(ray://)?\[?([^/\[\]]+)\]?:(\d+)", address)
     if named is None:
         return
+    advice = "Name the head node's HOST:PORT that `ray start --head` prints, or auto for the cluster of this node"
     try:
-        socket.create_connection((named[1], int(named[2])), timeout=CONNECT_S).close()
+        socket.create_connection((named[2], int(named[3])), timeout=CONNECT_S).close()
     except (OSError, OverflowError, UnicodeError) as err:
-        raise UsageError(
-            f"no Ray cluster at {address}: {err}. Name the head node's HOST:PORT that `ray start --head` prints, or "
-            "auto for the cluster of this node"
-        ) from err
+        raise UsageError(f"no Ray cluster at {address}: {err}. {advice}") from err
+    if named[1]:  # Ray's own client gives up by itself
+        return
+    command = [sys.executable, "-P", "-c", HANDSHAKE, address]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=HANDSHAKE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        why = f"no answer of a Ray head node within {HANDSHAKE_S:g} s"
+    else:
+        if not done.returncode:
+            return
+        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+    raise UsageError(f"what listens at {address} is no Ray head node ({why}). {advice}") from None
 
 
 def _silence_deaths() -> None:
