@@ -148,6 +148,16 @@ def test_roles_have_workers_of_their_own(tmp_path, log, alone):
     assert len(made_by(log)) == 1
 
 
+def test_fewer_workers_than_were_asked_for_are_told_of(tmp_path, alone):
+    told: list[str] = []
+    run = evaluate(tmp_path / "run", executor=RaySettings(actors=64), on_summary=told.append)
+    check(run.path, alone)
+    assert [line for line in told if "of 64 actors" in line] == [
+        "at most 2 of 64 actors (workers) run at once: the work has 6 blocks; one takes CPU 1 and GPU 0 (--actor-cpus, "
+        "--actor-gpus), and the cluster has CPU 2 and GPU 0 for all"
+    ]
+
+
 def test_another_judge_observes_on_workers(tmp_path, cluster):
     from fakes import PixelJudge
 

@@ -6,7 +6,7 @@ import pytest
 
 from verism.errors import UsageError, VerismError
 from verism.pipeline import ray_workers
-from verism.pipeline.ray_workers import RaySettings, start_ray
+from verism.pipeline.ray_workers import RayCluster, RaySettings, start_ray
 
 ray = pytest.importorskip("ray")
 
@@ -64,3 +64,49 @@ def test_start_ray_goes_on_where_a_head_node_answers(monkeypatch):
         address = f"127.0.0.1:{server.getsockname()[1]}"
         assert start_ray(RaySettings(address=address))
     assert asked == [address]
+
+
+TWO_NODES = [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("actors", "resources", "blocks", "lines"),
+    [
+        (2, {}, 6, []),
+        (None, {}, 6, []),
+        ({"detector": 1}, {}, 6, []),  # the others are as many as fit
+        (
+            None,
+            {"num_cpus": 2.0},
+            6,
+            [
+                "at most 0 of 1 actors (workers) run at once: one takes CPU 2 and GPU 0 (--actor-cpus, --actor-gpus), "
+                "and the cluster has CPU 2 and GPU 1 for all"
+            ],
+        ),
+        (
+            64,
+            {},
+            100,
+            [
+                "at most 2 of 64 actors (workers) run at once: one takes CPU 1 and GPU 0 (--actor-cpus, "
+                "--actor-gpus), and the cluster has CPU 2 and GPU 1 for all"
+            ],
+        ),
+        (64, {"num_cpus": 0.0}, 1, ["at most 1 of 64 actors (workers) run at once: the work has 1 block"]),
+        (
+            {"generator": 1, "detector": 8},
+            {"num_cpus": 0.3},
+            6,
+            [
+                "at most 5 of 8 actors (detector) run at once: the work has 6 blocks; one takes CPU 0.3 and GPU 0 "
+                "(--actor-cpus, --actor-gpus), and the cluster has CPU 2 and GPU 1 for all"
+            ],
+        ),
+    ],
+)
+def test_fewer_actors_than_were_asked_for_are_told_of_with_the_reason(actors, resources, blocks, lines, monkeypatch):
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": 1.0})
+    settings = RaySettings(actors=actors, num_gpus=0.0, **resources)
+    kinds = RayCluster(settings).kinds(["generator", "detector"], blocks)
+    assert ray_workers.fewer_than_asked(kinds, blocks, TWO_NODES) == lines

@@ -49,6 +49,7 @@ except ImportError:  # another version of Ray
 GcsClient(address=sys.argv[1])
 """
 OBJECT_STORE_BYTES = 150_000_000  # of a Ray started here: images do not pass through it
+EPSILON = 1e-9  # of fractions of a core or GPU
 NOTHING, ALL_DONE = -1, -2  # answers of the dealer in place of a block's number
 
 # What a worker does: called with its roles (None: all), its shares, and what it keeps from one call to the next.
@@ -509,17 +510,61 @@ class _Worker:
 # ----------------------------------------------------------------------------------------------------------- the driver
 @dataclass(frozen=True)
 class _Kind:
-    """Workers that serve in the same roles (None: in all) with the same resources."""
+    """Workers that serve in the same roles (None: in all) with the same resources.
+
+    Attributes:
+        roles: in which they serve.
+        count: how many are started.
+        num_cpus: processor cores of each.
+        num_gpus: GPUs of each.
+        asked: how many were asked for; 0: as many as fit.
+    """
 
     roles: frozenset[str] | None
     count: int
     num_cpus: float
     num_gpus: float
+    asked: int = 0
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What workers have in common that can take each other's place."""
         return self.roles, self.num_cpus, self.num_gpus
+
+
+def fewer_than_asked(kinds: Sequence[_Kind], blocks: int, nodes: Sequence[Mapping[str, float]]) -> list[str]:
+    """Lines about kinds of which fewer workers will be at work than were asked for.
+
+    Args:
+        kinds: that are about to be started, one of each in turn.
+        blocks: of the work; no more workers of a kind are started.
+        nodes: resources of each node of the cluster.
+    """
+    left = [[node.get("CPU", 0.0), node.get("GPU", 0.0)] for node in nodes]
+    running = dict.fromkeys(kinds, 0)
+    for turn in range(max(kind.count for kind in kinds)):
+        for kind in (kind for kind in kinds if turn < kind.count):
+            room = next((n for n in left if n[0] + EPSILON >= kind.num_cpus and n[1] + EPSILON >= kind.num_gpus), None)
+            if room is not None:
+                room[0], room[1] = room[0] - kind.num_cpus, room[1] - kind.num_gpus
+                running[kind] += 1
+    has = " and ".join(f"{name} {sum(node.get(name, 0.0) for node in nodes):g}" for name in ("CPU", "GPU"))
+    lines = []
+    for kind, most in running.items():
+        why = []
+        if kind.count < kind.asked:
+            why.append(f"the work has {blocks:,} {'block' if blocks == 1 else 'blocks'}")
+        if most < kind.count and (kind.asked or not most):
+            why.append(
+                f"one takes CPU {kind.num_cpus:g} and GPU {kind.num_gpus:g} (--actor-cpus, --actor-gpus), and the "
+                f"cluster has {has} for all"
+            )
+        if why:
+            role = REST if kind.roles is None else ", ".join(sorted(kind.roles))
+            lines.append(
+                f"at most {most:,} of {kind.asked or kind.count:,} actors ({role}) run at once: {'; '.join(why)}"
+            )
+    return lines
 
 
 class RayCluster:
@@ -615,7 +660,7 @@ class RayCluster:
                 fits = [there.get("CPU", 1) // cpus] if cpus else []
                 fits += [there.get("GPU", 0) // gpus] if gpus else []
                 count = int(min(fits, default=1)) or 1
-            return _Kind(serves, max(1, min(count, blocks)), cpus, gpus)
+            return _Kind(serves, max(1, min(count, blocks)), cpus, gpus, named.get(role, 0))
 
         alone = [role for role in named if role != REST]
         kinds = [kind(role, frozenset({role})) for role in alone]
@@ -654,7 +699,12 @@ class RayCluster:
         Raises:
             VerismError: a worker failed, or they die one after the other.
         """
-        kinds = self.kinds(roles, max(1, len(blocks_of(range(items)))))
+        import ray
+
+        blocks = max(1, len(blocks_of(range(items))))
+        kinds = self.kinds(roles, blocks)
+        for line in fewer_than_asked(kinds, blocks, [n["Resources"] for n in ray.nodes() if n["Alive"]]):
+            (tell or (lambda _: None))(line)
         # Workers of other kinds would hold what these need.
         self.dismiss([key for key in self._idle if key not in {kind.key for kind in kinds}])
         self._calls += 1
