@@ -779,7 +779,7 @@ def test_training_goes_on_where_it_stopped(tmp_path: Path):
     assert [line["event"] for line in log_of(tmp_path / "once")[-2:]] == ["start", "end"]
     train(scenes, tmp_path / "once", steps=8, **options)
     assert [line["step"] for line in log_of(tmp_path / "once") if line["event"] == "train"] == [1, 2, 3, 4, 5, 6, 7, 8]
-    with pytest.raises(UsageError, match=r"trained with other settings \(seed was 0, now 1\)"):
+    with pytest.raises(UsageError, match=r"trained with other settings: seed was 0, and is 1 now\."):
         train(scenes, tmp_path / "once", steps=9, seed=1, **options)
 
 

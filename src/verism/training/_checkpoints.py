@@ -122,7 +122,9 @@ def read_header(path: Path, kind: str) -> Header:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
     except (OSError, SafetensorError) as err:
-        raise UsageError(f"{path} cannot be read: {err}; delete it, or start anew with resume=False") from err
+        raise UsageError(
+            f"{path} cannot be read: {err}; delete it, or start over: --fresh (Python: resume=False)"
+        ) from err
     # Checkpoints of detectors and generators up to version 0.1 do not say their kind; their settings tell it.
     if "settings" not in header or header.get("kind", f"verism {kind}") != f"verism {kind}":
         raise UsageError(f"{path} is not a checkpoint of {kind} training; use another folder")
@@ -171,8 +173,13 @@ def load_state(path: Path, state: TrainingState, settings: Mapping[str, Any]) ->
     saved, now = header.settings, json.loads(json.dumps(dict(settings)))
     if saved != now:
         names = [name for name in {**saved, **now} if saved.get(name) != now.get(name)]
-        changed = "; ".join(f"{name} was {saved.get(name)}, now {now.get(name)}" for name in names)
-        raise UsageError(f"{path} was trained with other settings ({changed}); use another folder, or resume=False")
+        changed = "; ".join(
+            f"{name} was {_shown(saved.get(name))}, and is {_shown(now.get(name))} now" for name in names
+        )
+        raise UsageError(
+            f"{path} was trained with other settings: {changed}. Give the same settings to go on, or use another "
+            "folder, or start over: --fresh (Python: resume=False)"
+        )
     parameters = [p for group in state.optimizer.param_groups for p in group["params"]]
     entries: dict[int, dict[str, torch.Tensor]] = {}
     # One tensor at a time: a checkpoint may be as large as the memory that is left.
@@ -194,6 +201,10 @@ def load_state(path: Path, state: TrainingState, settings: Mapping[str, Any]) ->
                 entries.setdefault(number, {})[key] = laid_out
     state.optimizer.load_state_dict({**state.optimizer.state_dict(), "state": entries})
     state.step, state.elapsed_s, state.scaler = header.step, header.elapsed_s, header.scaler
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else str(value)
 
 
 def averaged_weights(path: Path) -> dict[str, torch.Tensor]:
