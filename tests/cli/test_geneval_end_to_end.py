@@ -19,7 +19,12 @@ from commands import verism
 from PIL import Image
 from tiny_models import tiny_clip
 from tiny_vision_language import enliven
-from transformers import Mask2FormerConfig, Mask2FormerForUniversalSegmentation, SwinConfig
+from transformers import (
+    Mask2FormerConfig,
+    Mask2FormerForUniversalSegmentation,
+    Mask2FormerImageProcessor,
+    SwinConfig,
+)
 
 from verism import api
 from verism.pipeline.shares import ALONE, Shares
@@ -47,7 +52,14 @@ def mask2former(tmp_path_factory):
     )  # fmt: skip
     folder = tmp_path_factory.mktemp("mask2former")
     enliven(Mask2FormerForUniversalSegmentation(config)).save_pretrained(folder)
+    Mask2FormerImageProcessor(size={"height": 96, "width": 96}).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def every_object(mask2former):
+    """The segmenter with all it finds, which is shown images as they are and not enlarged."""
+    return f"transformers:{mask2former}?min_score=0&preprocessing=model"
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +101,7 @@ def test_every_task_of_the_oracle_is_right_under_every_protocol(oracle):
 
 def test_planted_errors_are_found(tmp_path):
     out = tmp_path / "run"
-    words = ("--model", "scripted:error=1", "--segmenter", "truth", "--limit", 18, "--n-images", 1, "--size", 96)
+    words = ("--model", "scripted:error=1", "--segmenter", "truth", "--limit", 12, "--n-images", 1, "--size", 96)
     assert verism("run", "geneval", *words, "--out", out).exit_code == 0
     run = api.open_run(out)
     assert overall(run, "revised") == 0.0
@@ -118,9 +130,9 @@ def test_export_is_the_released_layout_and_its_summary_the_run_s(released):
     assert "overall" in verism("geneval", "summary", released / "results.jsonl").output
 
 
-def test_images_with_segmenter_and_clip(released, mask2former, tmp_path):
+def test_images_with_segmenter_and_clip(released, every_object, tmp_path):
     out = tmp_path / "G"
-    judges = ("--segmenter", f"transformers:{mask2former}?min_score=0", "--clip", tiny_clip(tmp_path / "clip"))
+    judges = ("--segmenter", every_object, "--clip", tiny_clip(tmp_path / "clip"))
     words = ("run", "geneval", "--images", released, "--limit", 12, *judges, "--device", "cpu", "--out", out)
     done = verism(*words)
     assert done.exit_code == 0, done.output
@@ -144,12 +156,12 @@ def test_images_with_segmenter_and_clip(released, mask2former, tmp_path):
     assert str([(s.metric, s.protocol, dict(s.group), s.value) for s in api.open_run(out).scores()]) == before
 
 
-def test_another_segmenter_needs_clip_to_look_again(released, mask2former, tmp_path):
+def test_another_segmenter_needs_clip_to_look_again(released, every_object, tmp_path):
     out, clip = tmp_path / "G", tiny_clip(tmp_path / "clip")
-    first = ("--segmenter", f"transformers:{mask2former}?min_score=0", "--clip", clip)
+    first = ("--segmenter", every_object, "--clip", clip)
     some = ("--images", released, "--task", COLORED[0], "--task", COLORED[1], "--limit", 4)
     assert verism("run", "geneval", *some, *first, "--out", out).exit_code == 0
-    second = f"transformers:{mask2former}?min_score=0&pairs=99"
+    second = f"{every_object}&pairs=99"
     refused = api.open_run(out)
     with pytest.raises(api.UsageError, match=r"of objects that .* found"):
         api.observe(refused, segmenter=second)
@@ -306,10 +318,10 @@ class Together(Shares):
 
 
 @pytest.fixture(scope="module")
-def alone(released, mask2former, tmp_path_factory):
+def alone(released, every_object, tmp_path_factory):
     """What is asked of every division of work, and what one process makes of it."""
     folder = tmp_path_factory.mktemp("alone")
-    judges = {"segmenter": f"transformers:{mask2former}?min_score=0", "clip": str(tiny_clip(folder / "clip"))}
+    judges = {"segmenter": every_object, "clip": str(tiny_clip(folder / "clip"))}
     call = api._Call.of(None, judges, {"tasks": COLORED, "limit": 4, "device": "cpu"})
     asked = api._Evaluation("geneval", None, released, folder / "run", None, call)
     return asked, api._made(asked, ALONE)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FoundObject", "looked_at", "object_row", "segment_table"]
 
+Described = tuple[str | None, list[float]]
+"""A mask as the table holds it, and the shares of its pixels' colours."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FoundObject:
@@ -52,7 +55,7 @@ def looked_at(image_id: str, judge: str) -> dict[str, Any]:
 
 
 def object_row(
-    image_id: str, judge: str, segment: int, found: FoundObject, pixels: np.ndarray, colors: Sequence[str]
+    image_id: str, judge: str, segment: int, found: FoundObject, size: Sequence[int], described: Described
 ) -> dict[str, Any]:
     """A row of an object.
 
@@ -61,14 +64,11 @@ def object_row(
         judge: name of who found the object.
         segment: its number in the image, from 0.
         found: the object.
-        pixels: of the image, RGB, shape (H, W, 3), uint8; the object's own colours are read off them.
-        colors: of the need.
+        size: height and width of the image, pixels.
+        described: its mask, as ``mask_columns`` says.
     """
     x0, y0, x1, y1 = (float(edge) for edge in found.box)
-    named = [color for color in colors if color in COLORS]
-    shares: list[float] = []
-    if found.mask is not None and len(named) == len(colors) and colors:
-        shares = color_shares(pixels[np.asarray(found.mask, dtype=bool)], colors).tolist()
+    mask, shares = described
     return {
         "image_id": image_id,
         "judge": judge,
@@ -81,13 +81,28 @@ def object_row(
         "y0": y0,
         "x1": x1,
         "y1": y1,
-        "height": pixels.shape[0],
-        "width": pixels.shape[1],
-        "mask": None if found.mask is None else rle_of_mask(found.mask),
+        "height": size[0],
+        "width": size[1],
+        "mask": mask,
         "color": found.color,
         "color_scores": list(found.color_scores),
         "pixel_colors": shares,
     }
+
+
+def mask_columns(mask: np.ndarray | None, pixels: np.ndarray, colors: Sequence[str]) -> Described:
+    """A mask's run lengths, and the shares of colours among its pixels; None and nothing without a mask.
+
+    Args:
+        mask: shape (H, W); None where only a box is known.
+        pixels: of the image, RGB, shape (H, W, 3), uint8.
+        colors: of the need; if one of them is no named colour, no shares are given.
+    """
+    if mask is None:
+        return None, []
+    if not colors or any(color not in COLORS for color in colors):
+        return rle_of_mask(mask), []
+    return rle_of_mask(mask), color_shares(pixels[np.asarray(mask, dtype=bool)], colors).tolist()
 
 
 def segment_table(
@@ -105,8 +120,11 @@ def segment_table(
     for image, objects in zip(images, found, strict=True):
         rows.append(looked_at(image.image_id, judge))
         ordered = sorted(objects, key=lambda each: -each.score)  # stable: ties stay in the network's order
+        # A query of several classes has one mask, which is described once.
+        masks = {id(each.mask): each.mask for each in ordered}
+        described = {key: mask_columns(mask, image.pixels, need.colors) for key, mask in masks.items()}
         rows += [
-            object_row(image.image_id, judge, number, each, image.pixels, need.colors)
+            object_row(image.image_id, judge, number, each, image.pixels.shape[:2], described[id(each.mask)])
             for number, each in enumerate(ordered)
         ]
     return frame(need.table, rows)
