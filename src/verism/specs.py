@@ -168,7 +168,8 @@ class Pairing:
 
     Attributes:
         rule: the verdicts' rule whose values are compared.
-        metric: name of the mean of these values over images.
+        metric: name of the mean of these values. Rows under which a run's score is not this mean are compared by the
+            intervals of the scores.
         facet: facet of the prompts by which rows are made unless the user names another; empty for none.
         mean: name of the plain mean over these groups; empty: the row over all images has ``metric`` as its name.
         groups: values of ``facet`` that the mean is over; empty for all.
@@ -180,6 +181,8 @@ class Pairing:
         group: further parts of the group of every row.
         split: facets of the prompts whose values are never averaged over; they are part of the group of a row.
         scale: scale of the values.
+        by_prompt: whether the metric is a mean over prompts of the mean of their images; else each image counts the
+            same.
         right_or_wrong: whether a verdict says that the image is right (1) or wrong (0), so that it can be held against
             the truth of rendered images.
     """
@@ -195,6 +198,7 @@ class Pairing:
     group: Mapping[str, str] = field(default_factory=dict)
     split: tuple[str, ...] = ()
     scale: Scale = SHARE
+    by_prompt: bool = False
     right_or_wrong: bool = False
 
 

@@ -307,6 +307,47 @@ def test_question_without_reply_is_counted_in_revised_and_drops_the_prompt_as_re
     assert any("1 of 24 questions have no reply" in line for line in done.manifest.scoring.remarks)
 
 
+@pytest.mark.parametrize(
+    ("rules", "missing", "paired"),
+    [
+        ((), "", True),
+        ((), "whoops_5_1", True),  # the fox counts as much as the kettle, which has more images
+        (("average_over=questions",), "whoops_5_1", False),
+        (("images_counted=1",), "", False),
+        (("when_missing=prompt_dropped",), "whoops_5_1", False),
+        (("when_missing=refused",), "whoops_5_1", False),
+    ],
+)
+def test_comparison_and_gate_have_the_numbers_that_the_scores_are(tmp_path, prompts, rules, missing, paired):
+    images = tmp_path / "images"
+    images.mkdir()
+    for item in ITEMS:
+        for index in range(4):
+            if f"{item}_{index}" != missing:
+                Image.fromarray(noise(32, index)).save(images / f"{item}_{index}.png")
+
+    def reply(item, index, question):
+        return "no" if (item == "whoops_5" and index == 3) or "fox" in question else "yes"
+
+    words = ("--prompts", prompts, "--own", "true")
+    given = (*words, "--images", images, "--vqa")
+    for name, answer in (("a", reply), ("b", lambda *_: "yes")):
+        (tmp_path / name).mkdir()
+        answers = answers_file(tmp_path / name, "dpg_bench", answer, *words)
+        done = run("dpg_bench", *given, f"results:{answers}?judge=J", out=tmp_path / name / "run", missing=bool(missing))
+        if rules:
+            api.score(done, rules=dict(rule.split("=") for rule in rules))
+    runs = [tmp_path / name / "run" for name in "ab"]
+    scores = [scores_of(api.open_run(path))["dpg_score", "revised"] for path in runs]
+    row = next(row for row in api.compare(*runs) if (row.metric, row.group) == ("dpg_score", {}))
+    assert [row.value_a, row.value_b] == pytest.approx([score.value for score in scores], nan_ok=True)
+    assert (row.method == "paired") is paired
+    assert bool(row.not_paired) is not paired
+    if not np.isnan(scores[0].value):
+        gate = next(row for row in api.gate(*runs, max_drop=5).rows if not row.group)
+        assert [gate.base, gate.new] == pytest.approx([score.value for score in scores])
+
+
 def test_unreadable_and_capital_replies_are_told(tmp_path, prompts, grids):
     def reply(_item, _index, question):
         return {"Is there a fox?": "Yes", "Is this a photo?": "hard to say"}.get(question, "yes")

@@ -403,8 +403,9 @@ def test_prompts_are_the_same_by_their_words_and_other_ones_are_refused(tmp_path
 
 
 def test_images_without_a_partner_are_counted_beside_other_measures(tmp_path):
-    a = of_images(tmp_path / "a", ["0", "1", "2"], *QUALITY)
-    b = of_images(tmp_path / "b", ["1", "2", "3", "4"], *QUALITY)
+    scores = QUALITY[0], replace(QUALITY[1], value=1.0, ci_high=1.0)  # all images are inside the real ones
+    a = of_images(tmp_path / "a", ["0", "1", "2"], *scores)
+    b = of_images(tmp_path / "b", ["1", "2", "3", "4"], *scores)
     assert "  2 pairs, 3 unpaired  " in table_of(api.compare(a, b))
 
 

@@ -26,21 +26,28 @@ if TYPE_CHECKING:
 __all__ = [
     "MEAN_OVER",
     "Difference",
+    "Key",
     "PairedValues",
+    "ScoreValues",
     "compare_images",
     "compare_runs",
     "compare_scores",
     "defined_means",
     "main_protocol",
     "pair_images",
+    "row_key",
     "same_outcome",
     "share_prompts",
     "shared_scores",
 ]
 
 MEAN_OVER = ", mean over "  # between the metric and the facet of a mean that the suite does not report
+NOT_THE_MEAN = "this score is not the mean of the images' values"
 ONLY_A, ONLY_B = "only run A has such a score", "only run B has such a score"
+SAME = 1e-6  # difference of two numbers that are one but for rounding
 ROWS = 2**16  # verdicts of a run that are in memory at once
+Key = tuple[str, str, frozenset[tuple[str, FacetValue]]]  # metric, protocol and group
+Weigh = Callable[[np.ndarray], np.ndarray | None]  # number of the prompt of each image -> weight of each; None: equal
 ORDER: Mapping[str, int] = {name: n for n, name in enumerate(PROTOCOLS)}
 
 
@@ -343,6 +350,71 @@ def compare_runs(
     return rows
 
 
+def row_key(row: Difference | PairedValues | Score) -> Key:
+    """Metric, protocol and group: what a row or a score is of.
+
+    Args:
+        row: a row of a comparison, the values behind one, or a score.
+    """
+    return row.metric, row.protocol, frozenset(row.group.items())
+
+
+class ScoreValues:
+    """The values of the scores of two runs, to tell whether pairs of images are what the scores are made of.
+
+    A score may leave out images that have a value of their own (of prompts with a missing one, say), give none at all
+    where one is missing, or be pooled over questions: the mean of the images' values is then another number, and must
+    not stand under its name.
+
+    Args:
+        a: the baseline.
+        b: the other run.
+    """
+
+    def __init__(self, a: Run, b: Run) -> None:
+        self._scores = [
+            {row_key(s): s for s in (run.scores() if run.is_scored else []) if not s.adjusted} for run in (a, b)
+        ]
+        self._astray: set[tuple[str, str]] = set()
+
+    def is_mean(self, values: PairedValues) -> bool:
+        """Whether both scores of a row are the means of all values of their runs; so is what no pair is behind.
+
+        A group without a score of its own is as the row over all groups, which has to be asked about before it.
+
+        Args:
+            values: of the row.
+        """
+        if not values.defined or not len(values.a):
+            return True  # no number that could be another
+        key = row_key(values)
+        scores = [of_run.get(key) for of_run in self._scores]
+        found = [
+            math.isclose(score.value, mean, rel_tol=SAME, abs_tol=SAME)
+            for score, mean in zip(scores, values.means, strict=True)
+            if score is not None and not math.isnan(mean)
+        ]
+        if not all(found):
+            self._astray.add(_of_metric(values))
+        return all(found) if found else _of_metric(values) not in self._astray
+
+    def difference(self, values: PairedValues) -> Difference:
+        """The row of scores that are not the means of their images' values, from the intervals of both.
+
+        Args:
+            values: of the row.
+        """
+        a, b = (of_run.get(row_key(values)) for of_run in self._scores)
+        if a is None and b is None:
+            return replace(_undefined(_difference(values, 0)), undefined=NOT_THE_MEAN)
+        row = _independent(a, b) if a and b else _of_one_run(a, b)
+        return replace(row, not_paired=NOT_THE_MEAN)
+
+
+def _of_metric(values: PairedValues) -> tuple[str, str]:
+    return values.metric.partition(MEAN_OVER)[0], values.protocol
+
+
 def share_prompts(a: Run, b: Run) -> bool:
     """Whether two runs have a prompt in common, by its id, so that their images can be paired.
 
@@ -420,9 +492,9 @@ def compare_images(
     reports such a mean, otherwise over all images. It has the name of the suite's mean only where it is that mean: over
     the same groups, all of them there. A mean over other groups is named after its metric and facet (``accuracy, mean
     over object``), and left out where there is a single group. A mean is undefined (NaN) where a group has no pair of
-    usable images. Holm's correction runs over the groups of one pairing and protocol;
-    the overall row is a test of its own. Images, prompts and verdicts that are the same in both runs differ by exactly
-    0, without any interval around it.
+    usable images. A row of scores that are no means of the images' values is made from their intervals. Holm's
+    correction runs over the groups of one pairing and protocol; the overall row is a test of its own. Images, prompts
+    and verdicts that are the same in both runs differ by exactly 0, without any interval around it.
 
     Args:
         a: the baseline.
@@ -441,13 +513,15 @@ def compare_images(
     if by is not None and all(p.facets.get(by) is None for p in asked.values()):
         raise UsageError(f"no prompt has the facet {by!r}; it has {sorted(asked[shared[0]].facets)}")
     rows: list[Difference] = []
+    scores = ScoreValues(a, b)
     for family in pair_images(a, b, pairings, by=by, protocol=protocol, defined=defined):
         of_family: list[Difference] = []
         groups: list[int] = []
         for values in family:
-            if not values.overall:
+            row = _difference(values, seed) if scores.is_mean(values) else scores.difference(values)
+            if not values.overall and not math.isnan(row.p_value):
                 groups.append(len(of_family))
-            of_family.append(_difference(values, seed))
+            of_family.append(row)
             del values  # before the next are made
         for n, p in zip(groups, holm([of_family[n].p_value for n in groups]).tolist(), strict=True):
             of_family[n] = replace(of_family[n], p_holm=p)
@@ -472,6 +546,7 @@ class PairedValues:
         only_a: images that only the baseline has a usable answer for.
         only_b: images that only the other run has a usable answer for.
         neither: images that neither has a usable answer for.
+        means: of each run, the mean of all its values, paired or not; NaN where it has none.
         defined: False for a mean over groups of which one has no pair.
         span: greatest possible difference of two values: 1 for shares; infinite where the metric has no bounds.
     """
@@ -488,6 +563,7 @@ class PairedValues:
     only_a: int
     only_b: int
     neither: int
+    means: tuple[float, float]
     defined: bool = True
     span: float = math.inf
 
@@ -719,13 +795,12 @@ def _of_cell(
     places: np.ndarray,
     defined: Collection[tuple[str, str]] | None,
 ) -> Iterator[PairedValues]:
-    def values(
-        metric: str, rows: pl.DataFrame, weigh: Callable[[np.ndarray], np.ndarray] | None = None
-    ) -> PairedValues:
+    def values(metric: str, rows: pl.DataFrame, weigh: Weigh | None = None) -> PairedValues:
         return _paired(metric, pairing.scale, protocol, group, rows, weigh, places)
 
+    of_prompts = _of_prompts if pairing.by_prompt else None
     if not facet:
-        yield values(pairing.metric, table)
+        yield values(pairing.metric, table, of_prompts)
         return
     of_row = levels.codes[table["prompt"].to_numpy()]
     there = [levels.values[code] for code in np.unique(of_row).tolist()]
@@ -736,11 +811,11 @@ def _of_cell(
         return _chosen(table, np.isin(of_row, [place[level] for level in chosen]))
 
     groups = (
-        replace(values(pairing.metric, of_levels([level])), group={**group, facet: level}, overall=False)
+        replace(values(pairing.metric, of_levels([level]), of_prompts), group={**group, facet: level}, overall=False)
         for level in known
     )
     if not pairing.mean:
-        yield values(pairing.metric, of_levels(known))
+        yield values(pairing.metric, of_levels(known), of_prompts)
         yield from groups
         return
     name, chosen = pairing.mean, [level for level in known if not pairing.groups or str(level) in pairing.groups]
@@ -770,6 +845,25 @@ def _of_cell(
     yield from groups
 
 
+def _of_prompts(prompts: np.ndarray) -> np.ndarray | None:
+    """Each image weighs so that every prompt counts the same; None where all have as many images."""
+    _, place, sizes = np.unique(prompts, return_inverse=True, return_counts=True)
+    if not len(sizes) or sizes.min() == sizes.max():
+        return None
+    weights: np.ndarray = (len(prompts) / (len(sizes) * sizes))[place]
+    return weights
+
+
+def _mean(rows: pl.DataFrame, name: str, weigh: Weigh | None) -> float:
+    """The mean of the values of one run that there are, weighed; NaN for none."""
+    there = rows[name].is_not_null().to_numpy()
+    if not there.any():
+        return math.nan
+    some = _chosen(rows, there)
+    weights = None if weigh is None else weigh(some["prompt"].to_numpy())
+    return float(np.average(some[name].to_numpy(), weights=weights))
+
+
 def _undefined(row: Difference) -> Difference:
     """A row whose numbers cannot be known; how many images there are stays."""
     nan = math.nan
@@ -789,12 +883,13 @@ def _paired(
     protocol: str,
     group: Mapping[str, FacetValue],
     rows: pl.DataFrame,
-    weigh: Callable[[np.ndarray], np.ndarray] | None,
+    weigh: Weigh | None,
     places: np.ndarray,
 ) -> PairedValues:
     usable = _chosen(rows, (rows["value"].is_not_null() & rows["value_right"].is_not_null()).to_numpy())
     prompts = usable["prompt"].to_numpy()
     only_a, only_b = (rows[name].count() - usable.height for name in ("value", "value_right"))
+    means = _mean(rows, "value", weigh), _mean(rows, "value_right", weigh)
     return PairedValues(
         metric=metric,
         protocol=protocol,
@@ -808,6 +903,7 @@ def _paired(
         only_a=only_a,
         only_b=only_b,
         neither=rows.height - usable.height - only_a - only_b,
+        means=means,
         span=math.inf if scale.low is None or scale.high is None else scale.high - scale.low,
     )
 

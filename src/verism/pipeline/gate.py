@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -12,10 +12,13 @@ import numpy as np
 from verism.errors import UsageError
 from verism.pipeline.comparison import (
     MEAN_OVER,
+    Key,
     PairedValues,
+    ScoreValues,
     defined_means,
     main_protocol,
     pair_images,
+    row_key,
     same_outcome,
     share_prompts,
     shared_scores,
@@ -436,6 +439,8 @@ def _found_rows(
     protocol: str | None,
 ) -> Iterator[_Row]:
     paired: set[str] = set()
+    astray: set[Key] = set()  # rows whose images' values have another mean than the score
+    means = ScoreValues(base, new)
     if presentation.pairings and specs and share_prompts(base, new):
         families = pair_images(
             base, new, presentation.pairings, by=by, protocol=protocol, defined=defined_means(base, new)
@@ -443,8 +448,11 @@ def _found_rows(
         for family in families:
             for values in family:
                 name = values.metric.partition(MEAN_OVER)[0]
-                if name in specs and specs[name].compare == "paired":
-                    paired.add(name)
+                known = name in specs and specs[name].compare == "paired"
+                paired |= {name} if known else set()
+                if known and not means.is_mean(values):
+                    astray.add(row_key(values))
+                elif known:
                     yield _Row(
                         metric=values.metric,
                         spec=specs[name],
@@ -455,9 +463,11 @@ def _found_rows(
                         unpaired=(values.only_a, values.only_b, values.neither),
                     )
                 del values  # before the next are made
-    rest: Collection[str] = set(specs) - paired
+    rest = set(specs) - paired | {metric for metric, *_ in astray}
     shared = shared_scores(base, new, rest, by=by, detail=presentation.layout.detail, protocol=protocol)
-    both = [(a, b) for a, b in shared if a and b and not a.adjusted]
+    both = [
+        (a, b) for a, b in shared if a and b and not a.adjusted and (a.metric not in paired or row_key(a) in astray)
+    ]
     complete = {
         a.metric for a, b in both if not any(math.isnan(x) for s in (a, b) for x in (s.value, s.ci_low, s.ci_high))
     }

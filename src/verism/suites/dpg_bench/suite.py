@@ -95,7 +95,9 @@ class DPGBench(QuestionSuite):
     metrics: ClassVar[tuple[MetricSpec, ...]] = question_metrics(
         "dpg_score", title="DPG score", source=f"{PAPER}; released evaluation"
     )
-    pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="questions", metric="dpg_score", facet="prompt_source"),)
+    pairings: ClassVar[tuple[Pairing, ...]] = (
+        Pairing(rule="questions", metric="dpg_score", facet="prompt_source", by_prompt=True),
+    )
     layout: ClassVar[Layout] = Layout(
         rows=(Row("dpg_score"), Row("category_score", ("category",)), Row("answered")),
         detail=("subcategory", "prompt_source"),

@@ -89,7 +89,9 @@ class DSG(QuestionSuite):
     metrics: ClassVar[tuple[MetricSpec, ...]] = question_metrics(
         "dsg_score", title="DSG score", source=f"{PAPER}; released library"
     )
-    pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="questions", metric="dsg_score", facet="prompt_source"),)
+    pairings: ClassVar[tuple[Pairing, ...]] = (
+        Pairing(rule="questions", metric="dsg_score", facet="prompt_source", by_prompt=True),
+    )
     layout: ClassVar[Layout] = Layout(
         rows=(
             Row("dsg_score"),

@@ -219,7 +219,7 @@ class GenAIBench(QuestionSuite):
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"alignment": ("vqascore",)})
     metrics: ClassVar[tuple[MetricSpec, ...]] = (*_shared_metrics(), *_people_metrics())
     pairings: ClassVar[tuple[Pairing, ...]] = (
-        Pairing(rule="questions", metric="vqascore", facet="skill_level", scale=PROBABILITY),
+        Pairing(rule="questions", metric="vqascore", facet="skill_level", scale=PROBABILITY, by_prompt=True),
     )
     layout: ClassVar[Layout] = Layout(
         rows=(

@@ -99,7 +99,7 @@ class OneIGAlignment(QuestionSuite):
         "oneig_alignment", title="alignment", source=f"{PAPER}; released evaluation"
     )
     pairings: ClassVar[tuple[Pairing, ...]] = (
-        Pairing(rule="questions", metric="oneig_alignment", facet="prompt_source"),
+        Pairing(rule="questions", metric="oneig_alignment", facet="prompt_source", by_prompt=True),
     )
     layout: ClassVar[Layout] = Layout(
         rows=(Row("oneig_alignment"), Row("oneig_alignment", ("prompt_source",)), Row("answered")),

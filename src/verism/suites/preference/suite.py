@@ -273,7 +273,7 @@ class Preference(Suite):
     def all_pairings(self) -> Sequence[Pairing]:
         """Scores are compared image by image, those of two sets apart."""
         split = ("set",) if len(self.labels) == 2 else ()
-        return (Pairing(rule=SCORED, metric="preference_score", scale=SCORE, split=split),)
+        return (Pairing(rule=SCORED, metric="preference_score", scale=SCORE, split=split, by_prompt=True),)
 
     # --------------------------------------------------------------------------------------------------------- rules
     def default_of(self, rule: Rule) -> Any:

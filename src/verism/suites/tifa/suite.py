@@ -97,7 +97,9 @@ class TIFA(QuestionSuite):
             judges=("vqa",),
         ),
     )
-    pairings: ClassVar[tuple[Pairing, ...]] = (Pairing(rule="questions", metric="tifa_score", facet="prompt_source"),)
+    pairings: ClassVar[tuple[Pairing, ...]] = (
+        Pairing(rule="questions", metric="tifa_score", facet="prompt_source", by_prompt=True),
+    )
     layout: ClassVar[Layout] = Layout(
         rows=(Row("tifa_score"), Row("tifa_stdev"), Row("category_score", ("category",)), Row("answered")),
         detail=("prompt_source",),

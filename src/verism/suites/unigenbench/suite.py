@@ -86,7 +86,7 @@ class UniGenBench(QuestionSuite):
         "unigenbench_score", title="test points met", source=f"{PAPER}; released evaluation"
     )
     pairings: ClassVar[tuple[Pairing, ...]] = (
-        Pairing(rule="questions", metric="unigenbench_score", facet="prompt_source"),
+        Pairing(rule="questions", metric="unigenbench_score", facet="prompt_source", by_prompt=True),
     )
     layout: ClassVar[Layout] = Layout(
         rows=(Row("unigenbench_score"), Row("category_score", ("category",)), Row("answered")),

@@ -212,7 +212,7 @@ class Wise(QuestionSuite):
     aspects: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({"knowledge": tuple(MAIN.values())})
     metrics: ClassVar[tuple[MetricSpec, ...]] = _metrics()
     pairings: ClassVar[tuple[Pairing, ...]] = tuple(
-        Pairing(rule="questions", metric=name, facet="knowledge", scale=SCALES[edition])
+        Pairing(rule="questions", metric=name, facet="knowledge", scale=SCALES[edition], by_prompt=True)
         for edition, name in MAIN.items()
     )
     layout: ClassVar[Layout] = Layout(
