@@ -95,9 +95,7 @@ def test_images_that_are_missing_in_one_run_are_counted(in_process, plan, tmp_pa
     right = verdicts.filter((pl.col("protocol") == "revised") & (pl.col("rule") == "accuracy"))
     by_skill = right.group_by(pl.col("prompt_id").str.extract("^([a-z]+)")).agg(pl.col("value").mean())
     run.write_verdicts(verdicts)
-    run.write_scores(
-        [replace(s, value=by_skill["value"].mean()) for s in run.scores() if s.metric == "mean_accuracy"]
-    )
+    run.write_scores([replace(s, value=by_skill["value"].mean()) for s in run.scores() if s.metric == "mean_accuracy"])
     _, out, _ = in_process("gate", good, tmp_path / "bad", "--max-drop", 2)
     assert re.search(
         r"\n5 of 36 images are not paired and not tested \(mean_accuracy\): no usable answer in NEW for 5", out

@@ -334,7 +334,9 @@ def test_comparison_and_gate_have_the_numbers_that_the_scores_are(tmp_path, prom
     for name, answer in (("a", reply), ("b", lambda *_: "yes")):
         (tmp_path / name).mkdir()
         answers = answers_file(tmp_path / name, "dpg_bench", answer, *words)
-        done = run("dpg_bench", *given, f"results:{answers}?judge=J", out=tmp_path / name / "run", missing=bool(missing))
+        done = run(
+            "dpg_bench", *given, f"results:{answers}?judge=J", out=tmp_path / name / "run", missing=bool(missing)
+        )
         if rules:
             api.score(done, rules=dict(rule.split("=") for rule in rules))
     runs = [tmp_path / name / "run" for name in "ab"]
