@@ -38,7 +38,15 @@ def template(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def folder(template, tmp_path) -> Path:
-    return shutil.copytree(template, tmp_path / "runs")
+    return shutil.copytree(template, tmp_path / "runs", copy_function=shutil.copyfile)
+
+
+@pytest.fixture(scope="module")
+def planned(template, tmp_path_factory) -> Path:
+    """A folder with a plan, for tests that change no run in it."""
+    folder = shutil.copytree(template, tmp_path_factory.mktemp("planned") / "runs")
+    make_plan_folder(folder)
+    return folder
 
 
 def client(folder: Path, **headers: str) -> TestClient:
@@ -99,7 +107,11 @@ def test_groups_of_scores_lead_to_images_by_facets_that_prompts_have():
     for name in ("social_bias", "gender_presentation", "paintskills"):
         record = app.get("/api/run", params={"run": name}).json()
         rows = [row for p in record["tables"] for row in record["tables"][p] + record["breakdowns"][p]]
-        for facets in {tuple(sorted(row["facets"].items())) for row in rows}:
+        groups = sorted({tuple(sorted(row["facets"].items())) for row in rows})
+        kinds = [tuple(k for k, _ in facets) for facets in groups]
+        for number, facets in enumerate(groups):
+            if kinds[:number].count(kinds[number]) > 2:  # three groups of each kind
+                continue
             chosen = {"run": name, "size": 1, "facet": [f"{k}={v}" for k, v in facets]}
             reply = app.get("/api/images", params=chosen)
             assert reply.status_code == 200, (name, facets, reply.text)
@@ -166,9 +178,8 @@ def test_board_of_a_plan_is_made_of_its_runs_as_they_are_now_and_links_to_them(f
 
 
 @pytest.mark.parametrize("key", ["", "..", "/", "a", "a/strong", "plan/runs", "plan/../plan", "../runs/plan"])
-def test_board_by_any_other_name_is_not_found(folder, key):
-    make_plan_folder(folder)
-    assert get(folder, "/board", 404, plan=key)["error"]
+def test_board_by_any_other_name_is_not_found(planned, key):
+    assert get(planned, "/board", 404, plan=key)["error"]
 
 
 @pytest.mark.parametrize(
@@ -178,11 +189,12 @@ def test_board_by_any_other_name_is_not_found(folder, key):
         '{"format": "verism-plan", "pairs": {}, "rows": [{"name": []}]}',
     ],
 )  # fmt: skip
-def test_damaged_plan_is_told_and_the_rest_stays(folder, content):
-    plan = make_plan_folder(folder)
-    (plan / "plan.json").write_text(content, encoding="utf-8")
+def test_damaged_plan_is_told_and_the_rest_stays(planned, tmp_path, content):
+    folder = tmp_path / "runs"
+    shutil.copytree(planned / "plan", folder / "plan", ignore=shutil.ignore_patterns("*.png"))
+    (folder / "plan" / "plan.json").write_text(content, encoding="utf-8")
     record = get(folder, "/api/runs")
-    assert len(record["runs"]) == 4
+    assert len(record["runs"]) == 2
     assert len(record["plans"]) == 1
     reply = client(folder).get("/board", params={"plan": "plan"})
     assert reply.status_code in (400, 409, 422)
@@ -216,9 +228,9 @@ def test_links_that_lead_out_of_the_folder_are_not_followed(folder, tmp_path):
         assert client(folder).get(f"/pages/{name}").status_code == 404
 
 
-def test_folder_that_is_a_run_itself_is_listed(folder):
-    assert [run["name"] for run in get(folder / "a" / "strong", "/api/runs")["runs"]] == ["strong"]
-    assert get(folder / "a" / "strong", "/api/images", run=".")["total"] == 24
+def test_folder_that_is_a_run_itself_is_listed(template):
+    assert [run["name"] for run in get(template / "a" / "strong", "/api/runs")["runs"]] == ["strong"]
+    assert get(template / "a" / "strong", "/api/images", run=".")["total"] == 24
 
 
 def test_run_that_is_at_work_shows_how_far_it_is(folder):
@@ -241,13 +253,13 @@ def test_run_that_is_at_work_shows_how_far_it_is(folder):
     assert app.get("/api/filters", params={"run": "new"}).status_code == 200
 
 
-def test_score_tables_say_what_the_run_s_scores_say(folder):
-    record = get(folder, "/api/run", run="a/strong")
-    run = Run.open(folder / "a" / "strong")
+def test_score_tables_say_what_the_run_s_scores_say(template):
+    record = get(template, "/api/run", run="a/strong")
+    run = Run.open(template / "a" / "strong")
     n = {p: len([s for s in run.scores() if s.protocol == p and not s.adjusted]) for p in record["tables"]}
     assert {p: len(record["tables"][p]) + len(record["breakdowns"][p]) for p in n} == n
     assert record["limits"]
-    provenance = get(folder, "/api/provenance", run="a/strong")
+    provenance = get(template, "/api/provenance", run="a/strong")
     rows = {row["name"]: row["values"][0] for section in provenance["sections"] for row in section["rows"]}
     assert rows["images asked for"] == "24"
 
@@ -284,9 +296,9 @@ def eager(folder: Path, run: str = "a/strong") -> pl.DataFrame:
         ({"judge": "!detections/fake-detector@1"}, pl.col("state") != "ok"),
     ],
 )  # fmt: skip
-def test_query_chooses_what_whole_tables_say_page_by_page(folder, params, condition):
-    expected = eager(folder).filter(condition).sort("image_id")["image_id"].to_list()
-    assert everything(folder, **params) == expected
+def test_query_chooses_what_whole_tables_say_page_by_page(template, params, condition):
+    expected = eager(template).filter(condition).sort("image_id")["image_id"].to_list()
+    assert everything(template, **params) == expected
     assert params == {} or 0 < len(expected) < 24 or len(params.get("facet", ())) == 2
 
 
@@ -353,7 +365,7 @@ def test_stored_run_of_every_suite_is_shown(name):
     shown = {row["rule"] for rows in image["by_protocol"].values() for row in rows}
     assert shown <= {row["rule"] for row in filters["rules"]}
     assert app.get("/api/run", params={"run": name}).json()["state"] == "scored"
-    for row in filters["rules"][:4]:
+    for row in filters["rules"][:2]:
         total = 0
         for outcome in ("right", "wrong", "unusable", "undecided"):
             chosen = {"run": name, "protocol": row["protocol"], "rule": row["rule"], "outcome": outcome, "size": 1}
@@ -370,28 +382,28 @@ def test_stored_run_of_every_suite_is_shown(name):
         {"offset": -1}, {"offset": "x"}, {"q": "x" * 501},
     ],
 )  # fmt: skip
-def test_query_of_what_the_run_does_not_have_is_refused_with_a_reason(folder, params):
-    assert get(folder, "/api/images", 400, run="a/strong", **params)["error"]
+def test_query_of_what_the_run_does_not_have_is_refused_with_a_reason(template, params):
+    assert get(template, "/api/images", 400, run="a/strong", **params)["error"]
 
 
-def test_image_says_why_it_is_wrong_what_was_observed_and_what_is_beside_it(folder):
-    wrong = everything(folder, outcome="wrong")
-    record = get(folder, "/api/image", run="a/strong", id=wrong[1], outcome="wrong")
+def test_image_says_why_it_is_wrong_what_was_observed_and_what_is_beside_it(template):
+    wrong = everything(template, outcome="wrong")
+    record = get(template, "/api/image", run="a/strong", id=wrong[1], outcome="wrong")
     assert (record["outcome"], record["position"], record["total"]) == ("wrong", 1, len(wrong))
     assert (record["previous"], record["next"]) == (wrong[0], wrong[2])
     first = record["by_protocol"]["revised"][0]
-    expected = eager(folder).filter(pl.col("image_id") == wrong[1]).row(0, named=True)
+    expected = eager(template).filter(pl.col("image_id") == wrong[1]).row(0, named=True)
     assert (first["says"], first["rule"], first["reason"]) == ("wrong", "accuracy", expected["reason"])
-    run = Run.open(folder / "a" / "strong")
+    run = Run.open(template / "a" / "strong")
     seen = run.read("detections", "fake-detector@1").filter((pl.col("image_id") == wrong[1]) & (pl.col("query") >= 0))
     judged = next(o for o in record["observed"] if o["judge"] == "fake-detector@1")
     assert [b["x0"] for b in judged["boxes"]] == seen.sort("score", descending=True, maintain_order=True)[
         "x0"
     ].to_list()
     assert record["file"] == "same"
-    outside = get(folder, "/api/image", run="a/strong", id=wrong[0], outcome="right")
+    outside = get(template, "/api/image", run="a/strong", id=wrong[0], outcome="right")
     assert (outside["position"], outside["next"]) == (None, None)
-    assert get(folder, "/api/image", 404, run="a/strong", id="none")["error"]
+    assert get(template, "/api/image", 404, run="a/strong", id="none")["error"]
 
 
 def test_file_that_changed_since_the_run_was_made_is_told(folder):
@@ -404,9 +416,9 @@ def test_file_that_changed_since_the_run_was_made_is_told(folder):
 
 
 # ------------------------------------------------------------------------------------------------------------ two runs
-def test_pairs_come_by_size_of_disagreement_with_counts_of_what_is_left_out(folder):
-    record = get(folder, "/api/compare", a="a/strong", b="a/weak", size=100)
-    a, b = eager(folder), eager(folder, "a/weak")
+def test_pairs_come_by_size_of_disagreement_with_counts_of_what_is_left_out(template):
+    record = get(template, "/api/compare", a="a/strong", b="a/weak", size=100)
+    a, b = eager(template), eager(template, "a/weak")
     joined = a.select("image_id", "value").join(b.select("image_id", "value"), on="image_id", suffix="_b")
     difference = joined["value_b"] - joined["value"]
     assert record["counts"] == {
@@ -424,8 +436,8 @@ def test_pairs_come_by_size_of_disagreement_with_counts_of_what_is_left_out(fold
     assert all(p["a"]["image_id"] == p["b"]["image_id"] == p["image_id"] for p in record["pairs"])
     last = [p for p in record["pairs"] if p["difference"] is None]
     assert [p["second"] is not None for p in last] == sorted([p["second"] is not None for p in last], reverse=True)
-    assert get(folder, "/api/compare", a="a/strong", b="a/weak", show="first")["total"] == record["counts"]["first"]
-    same = get(folder, "/api/compare", a="a/strong", b="a/strong")["counts"]
+    assert get(template, "/api/compare", a="a/strong", b="a/weak", show="first")["total"] == record["counts"]["first"]
+    same = get(template, "/api/compare", a="a/strong", b="a/strong")["counts"]
     assert (same["equal"], same["first"], same["second"]) == (24 - a["value"].null_count(), 0, 0)
 
 
@@ -474,38 +486,23 @@ def test_thumbnail_is_small_plain_and_kept_by_content(folder):
     assert thumbnail(folder, row["image_id"], 400, side=100_000)
 
 
-@pytest.mark.parametrize(
-    "named",
-    [
-        "../secret.png",
-        "images/../../../secret.png",
-        "/dev/zero",
-        "FIFO",
-        "FOLDER",
-        "a\x00b",
-        "note.txt",
-        "images/link.png",
-    ],
-)
-def test_thumbnail_of_what_a_run_may_not_name_is_not_found(folder, named):
+def test_thumbnail_of_what_a_run_may_not_name_is_not_found(folder):
     Image.fromarray(np.full((8, 8, 3), 9, np.uint8)).save(folder / "a" / "secret.png")
     run = Run.open(folder / "a" / "strong")
     (run.path / "note.txt").write_text("no image", encoding="utf-8")
     (run.path / "images" / "link.png").symlink_to(folder / "a" / "secret.png")
-    special = {"FIFO": folder / "fifo", "FOLDER": folder / "a"}
     os.mkfifo(folder / "fifo")
+    names = ["../secret.png", "images/../../../secret.png", "/dev/zero", "a\x00b", "images/link.png", "note.txt"]
+    names += [str(folder / "fifo"), str(folder / "a")]
     images = run.read("images")
     first = images["image_id"][0]
-    changed = images.with_columns(
-        pl.when(pl.col("image_id") == first)
-        .then(pl.lit(str(special.get(named, named))))
-        .otherwise("path")
-        .alias("path")
-    )
     part = next((run.path / "images").glob("part-*.parquet"))
-    changed.write_parquet(part)
-    assert thumbnail(folder, first, 404).json()["error"]
-    assert get(folder, "/api/image", run="a/strong", id=first)["file"] == ("changed" if named == "note.txt" else "gone")
+    for named in names:
+        renamed = pl.when(pl.col("image_id") == first).then(pl.lit(named)).otherwise("path").alias("path")
+        images.with_columns(renamed).write_parquet(part)
+        assert thumbnail(folder, first, 404).json()["error"], named
+        shown = get(folder, "/api/image", run="a/strong", id=first)["file"]
+        assert shown == ("changed" if named == "note.txt" else "gone"), named
 
 
 def test_user_images_lie_where_the_run_s_table_says_and_nowhere_else(folder, tmp_path):
@@ -532,13 +529,13 @@ def test_user_images_lie_where_the_run_s_table_says_and_nowhere_else(folder, tmp
         ({}, 200),
     ],
 )
-def test_other_hosts_and_sites_read_nothing(folder, headers, status):
+def test_other_hosts_and_sites_read_nothing(template, headers, status):
     for path in ("/api/runs", "/api/images?run=a/strong", "/static/app.js"):
-        assert client(folder).get(path, headers=headers).status_code == status, path
+        assert client(template).get(path, headers=headers).status_code == status, path
 
 
-def test_nothing_can_be_changed_and_headers_protect_every_reply(folder):
-    app = client(folder)
+def test_nothing_can_be_changed_and_headers_protect_every_reply(template):
+    app = client(template)
     for method in ("post", "put", "delete", "patch"):
         assert getattr(app, method)("/api/runs").status_code in (403, 405)
     for path in ("/", "/api/runs", "/api/run?run=none", "/static/style.css"):
@@ -547,28 +544,26 @@ def test_nothing_can_be_changed_and_headers_protect_every_reply(folder):
         assert "default-src 'self'" in headers["content-security-policy"]
         assert headers["x-frame-options"] == "DENY"
     with pytest.raises(UsageError, match="lets others in"):
-        view(folder, host="0.0.0.0")
+        view(template, host="0.0.0.0")
     with pytest.raises(UsageError, match="not a folder"):
-        create_app(folder / "none")
+        create_app(template / "none")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../secret.html", "/etc/passwd", "%2e%2e/secret.html", "a/strong/manifest.json", "link.html", ".hidden.html"],
-)
-def test_pages_are_those_found_below_the_folder(folder, name):
+def test_pages_are_those_found_below_the_folder(folder):
     (folder.parent / "secret.html").write_text("secret", encoding="utf-8")
     (folder / "link.html").symlink_to(folder.parent / "secret.html")
     (folder / ".hidden.html").write_text("secret", encoding="utf-8")
-    reply = client(folder).get(f"/pages/{name}")
-    assert reply.status_code == 404
-    assert reply.text != "secret"
+    app = client(folder)
+    names = ("../secret.html", "/etc/passwd", "%2e%2e/secret.html", "a/strong/manifest.json", "link.html")
+    for name in (*names, ".hidden.html"):
+        reply = app.get(f"/pages/{name}")
+        assert reply.status_code == 404, name
+        assert reply.text != "secret"
 
 
-def test_pages_and_reports_are_shut_off_from_everything_else(folder):
-    (folder / "board.html").write_text("<script>fetch('/api/runs')</script>", encoding="utf-8")
-    app = client(folder, **{"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"})
-    make_plan_folder(folder)
+def test_pages_and_reports_are_shut_off_from_everything_else(planned):
+    (planned / "board.html").write_text("<script>fetch('/api/runs')</script>", encoding="utf-8")
+    app = client(planned, **{"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"})
     for path in ("/pages/board.html", "/report?run=a/strong", "/board?plan=plan"):
         reply = app.get(path)
         assert reply.status_code == 200
@@ -578,17 +573,25 @@ def test_pages_and_reports_are_shut_off_from_everything_else(folder):
         assert "allow-same-origin" not in policy[0]
         assert "default-src 'none'" in policy[0]
     assert (
-        client(folder, **{"sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe"}).get("/report").status_code == 403
+        client(planned, **{"sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe"}).get("/report").status_code == 403
     )
 
 
 @pytest.mark.parametrize("key", ["", "..", "../runs/a/strong", "/etc", "a/strong/", "a//strong", "none", "a"])
-def test_run_by_any_other_name_is_not_found(folder, key):
+def test_run_by_any_other_name_is_not_found(template, key):
     for path in ("/api/run", "/api/images", "/api/filters", "/api/provenance", "/report"):
-        assert get(folder, path, 404, run=key)["error"]
+        assert get(template, path, 404, run=key)["error"]
 
 
 # ------------------------------------------------------------------------------------------------------ damaged runs
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    for name in ("strong", "weak"):
+        build_run(folder / "a" / name, skill_level=0.8, limit=4, truth=True)
+    return folder
+
+
 def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -606,7 +609,8 @@ def _scrambled(path: Path) -> None:
     "file", ["manifest.json", "prompts.parquet", "images/part-*.parquet", "verdicts.parquet", "scores.parquet",
              "presentation.json", "observations/detections/fake-*/part-*.parquet"],
 )  # fmt: skip
-def test_damaged_run_is_shown_as_such_and_the_rest_stays(folder, file, damage):
+def test_damaged_run_is_shown_as_such_and_the_rest_stays(small, tmp_path, file, damage):
+    folder = shutil.copytree(small, tmp_path / "runs", copy_function=shutil.copyfile)
     broken = folder / "a" / "strong"
     in_scoring = file in ("verdicts.parquet", "scores.parquet", "presentation.json")
     damage(Run.open(broken).scoring_file(file) if in_scoring else next(broken.glob(file)))
