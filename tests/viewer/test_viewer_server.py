@@ -573,7 +573,8 @@ def test_pages_and_reports_are_shut_off_from_everything_else(planned):
         assert "allow-same-origin" not in policy[0]
         assert "default-src 'none'" in policy[0]
     assert (
-        client(planned, **{"sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe"}).get("/report").status_code == 403
+        client(planned, **{"sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe"}).get("/report").status_code
+        == 403
     )
 
 
