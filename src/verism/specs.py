@@ -333,6 +333,9 @@ class Presentation:
         rules: what its rules touch. A rule that is not among them is taken to touch everything.
         settings: settings of the suite (``Suite.settings``) that numbers depend on besides the prompts: runs that
             differ in one are not compared.
+        judged_by: what in a prompt's spec its images are judged by, besides its words (questions, captions), with the
+            role of the judge whose metrics are made from it, empty for all metrics: runs that differ in it are not
+            compared by these.
         reference: what the real images that it compares with are called; empty without any, or where their own folder
             says it.
     """
@@ -343,6 +346,7 @@ class Presentation:
     layout: Layout = field(default_factory=Layout)
     rules: tuple[RuleScope, ...] = ()
     settings: tuple[str, ...] = ()
+    judged_by: Mapping[str, str] = field(default_factory=dict)
     reference: str = ""
 
     def metric(self, name: str) -> MetricSpec | None:
@@ -378,6 +382,7 @@ class Presentation:
             layout=_from(Layout, {**layout, "rows": [_from(Row, row) for row in layout.get("rows", ())]}),
             rules=tuple(_from(RuleScope, {**r, "name": rule_name(r["name"])}) for r in record.get("rules", ())),
             settings=tuple(record.get("settings", ())),
+            judged_by=dict(record.get("judged_by", {})),
             reference=record.get("reference", ""),
         )
 

@@ -57,6 +57,7 @@ MADE = Presentation(
         RuleScope(name="labels", about_images=True),
     ),
     settings=("balanced",),
+    judged_by={"questions": "vqa", "target": ""},
 )
 JUDGES = {"features": "net@1", "vqa": "asker@1", "clip": "clip@1"}
 RULES = {"k": 3, "splits": 20, "threshold_released": 0.5, "labels": {"a": 1}, "margin": 0.25}
@@ -69,6 +70,8 @@ def make(
     rules=RULES,
     real: str = "r",
     texts=("a dog", "a cat"),
+    spec=None,
+    ids: str = "p",
     seed: int = 0,
     size: int = 256,
     settings=None,
@@ -81,10 +84,14 @@ def make(
         suite=suite, suite_settings={"balanced": True} | (settings or {}), seed=seed, reference=real
     )
     run = Run.start(path, described, scoring=Scoring(judges=judges, rules=rules))
-    run.write_prompts([Prompt(prompt_id=f"p{i}", suite=suite, text=text) for i, text in enumerate(texts)])
+    spec = {"questions": ["Is it there?"], "target": 1, "key": "k"} | (spec or {})
+    run.write_prompts(
+        [Prompt(prompt_id=f"{ids}{i}", suite=suite, text=text, spec=spec) for i, text in enumerate(texts)]
+    )
     image = {"index": 0, "seed": 7, "state": "ok", "width": size, "height": size, "note": ""}
     run.append(
-        "images", frame("images", [image | {"image_id": f"p{i}#0", "prompt_id": f"p{i}"} for i in range(len(texts))])
+        "images",
+        frame("images", [image | {"image_id": f"{ids}{i}#0", "prompt_id": f"{ids}{i}"} for i in range(len(texts))]),
     )
     counts = {"covered": n_real}
     run.write_scores(
@@ -128,6 +135,16 @@ ALL = {spec.name for spec in MADE.metrics}
         pytest.param(
             {"texts": ("a dog", "a bird", "a bus")}, "other prompts: 2 in A, 3 in B, 1 the same", ALL, id="prompts"
         ),
+        pytest.param(
+            {"spec": {"questions": ["Is it red?"]}, "ids": "q"},
+            "the same prompts are judged by other questions in A and B: 2 of 2",
+            {"spread", "share"},
+            id="questions",
+        ),
+        pytest.param(
+            {"spec": {"target": 2}}, "the same prompts are judged by other target in A and B: 2 of 2", ALL, id="target"
+        ),
+        pytest.param({"spec": {"key": "l"}, "ids": "q"}, None, set(), id="what nothing is judged by"),
         pytest.param({"seed": 3}, "seed of the images: 0 in A, 3 in B", ALL, id="seed"),
         pytest.param(
             {"size": 512}, "size of the images: 256 x 256 pixels in A, 512 x 512 pixels in B", ALL, id="image size"

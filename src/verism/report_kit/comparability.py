@@ -270,13 +270,40 @@ class Comparability:
     def _prompts(self) -> list[Reason]:
         # By their words: the ids of prompts that a user's list gives no ids are names of files.
         texts = [Counter(p.text for p in run.prompts() if p.text) for run in (self.a, self.b)]
-        if not all(texts) or texts[0] == texts[1]:
+        if not all(texts):
             return []
+        if texts[0] == texts[1]:
+            return self._judged_by()
         same = (texts[0] & texts[1]).total()
         text = self._difference("other prompts", *(f"{of_run.total():,}" for of_run in texts)) + f", {same:,} the same"
         return [
             Reason(kind="prompts", text=text, remedy="run both over the same prompts (the same options and --limit)")
         ]
+
+    def _judged_by(self) -> list[Reason]:
+        """Prompts of the same words that are judged by other questions, captions ..."""
+        declared = {name: role for p in self.presentations for name, role in p.judged_by.items()}
+        specs = [[(p.text, p.spec) for p in run.prompts()] for run in (self.a, self.b)]
+        found = []
+        for name, role in sorted(declared.items()):
+            values = [
+                Counter((text, json.dumps(spec[name], sort_keys=True)) for text, spec in of_run if name in spec)
+                for of_run in specs
+            ]
+            n = [of_run.total() for of_run in values]
+            if not all(n) or values[0] == values[1] or n[0] != n[1]:  # of an earlier version, or not asked of one
+                continue
+            same = (values[0] & values[1]).total()
+            found.append(
+                Reason(
+                    kind="prompts",
+                    text=f"the same prompts are judged by other {name} in {self.names[0]} and {self.names[1]}: "
+                    f"{n[0] - same:,} of {n[0]:,}",
+                    remedy=f"run both with the same {name}",
+                    metrics=self._metrics_of_role(role) if role else None,
+                )
+            )
+        return found
 
     def _settings(self) -> list[Reason]:
         declared = [set(presentation.settings) for presentation in self.presentations]

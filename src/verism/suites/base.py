@@ -163,6 +163,7 @@ class Suite(ABC):
         named_judges_only: whether no judge observes that the user did not name, not even the usual one of a role.
         growing_settings: names of settings that only say how much is asked: a run may go on with other values of them
             if all of its prompts are asked again, unchanged.
+        judged_by: by what in a prompt's spec its images are judged besides its words, see ``Presentation``.
         rule_values: rules that differ from their defaults, by name, as plain JSON.
         reference: real images that judges observe, too; None for none.
         user_images: the files behind ``--images``, if the suite read their list itself; None otherwise.
@@ -187,6 +188,7 @@ class Suite(ABC):
     takes_uneven_vectors: ClassVar[bool] = False
     named_judges_only: ClassVar[bool] = False
     growing_settings: ClassVar[tuple[str, ...]] = ("limit", "n_images")
+    judged_by: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     rule_values: Mapping[str, Any] = MappingProxyType({})
     reference: ReferenceSet | None = None
@@ -600,6 +602,7 @@ class Suite(ABC):
             layout=self.layout,
             rules=tuple(rule.scope for rule in self.rules),
             settings=tuple(self.compared_settings),
+            judged_by=dict(self.judged_by),
             reference=self.reference_name,
         )
 

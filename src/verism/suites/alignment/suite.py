@@ -89,6 +89,7 @@ class Alignment(Suite):
         rules: what changes verdicts or scores without new images, see ``Rule``.
         aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
+        judged_by: by what else than their words prompts are judged, see ``Suite``.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.
     """
@@ -172,6 +173,9 @@ class Alignment(Suite):
         }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRIC_SPECS
+    judged_by: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"references": CaptionNeed.role, "questions": AnswerNeed.role}
+    )
     pairings: ClassVar[tuple[Pairing, ...]] = (
         Pairing(rule="clipscore", metric="clipscore_cosine", scale=COSINE),
         Pairing(rule="r_precision", metric="r_precision"),

@@ -120,6 +120,7 @@ class GenEval2(Suite):
         options: what decides prompts and needs, see ``Option``.
         aspects: its metrics by what they are about.
         metrics: every metric that its scores may have.
+        judged_by: by what else than their words prompts are judged, see ``Suite``.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.
         in_blocks: large runs are scored block by block, see ``Suite``.
@@ -172,6 +173,9 @@ class GenEval2(Suite):
         }
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
+    judged_by: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"questions": AnswerNeed.role, "answers": AnswerNeed.role}
+    )
     pairings: ClassVar[tuple[Pairing, ...]] = (
         Pairing(rule="soft_tifa_am", metric="soft_tifa_am", facet="atoms"),
         Pairing(rule="soft_tifa_gm", metric="soft_tifa_gm", facet="atoms"),

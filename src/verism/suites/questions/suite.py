@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -131,6 +132,7 @@ class QuestionSuite(Suite):
         released_suffix: what the released code writes behind a question; empty: nothing.
         usual_images: images per prompt where the user names no number.
         judge_roles: roles of the judges it may ask.
+        judged_by: by what else than their words prompts are judged, see ``Suite``.
         in_blocks: large runs are scored block by block, see ``Suite``.
         whole_prompts: no block holds a part of a prompt's images, see ``Suite``.
     """
@@ -149,6 +151,7 @@ class QuestionSuite(Suite):
     released_suffix: ClassVar[str | None] = ""
     usual_images: ClassVar[int] = 1
     judge_roles: ClassVar[tuple[str, ...]] = ("vqa",)
+    judged_by: ClassVar[Mapping[str, str]] = MappingProxyType({"questions": AnswerNeed.role})
     in_blocks: ClassVar[bool] = True
     whole_prompts: ClassVar[bool] = True
 

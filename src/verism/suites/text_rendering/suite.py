@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from verism.errors import UsageError
@@ -69,6 +70,7 @@ class TextRendering(Suite):
         options: what decides prompts and needs, see ``Option``.
         rules: what changes verdicts or scores without new images, see ``Rule``.
         metrics: every metric that its scores may have.
+        judged_by: by what else than their words prompts are judged, see ``Suite``.
         pairings: how two runs are compared image by image.
         layout: layout of its tables.
     """
@@ -186,6 +188,7 @@ class TextRendering(Suite):
         ),
     )
     metrics: ClassVar[tuple[MetricSpec, ...]] = METRICS
+    judged_by: ClassVar[Mapping[str, str]] = MappingProxyType({"texts": OcrNeed.role})
     pairings: ClassVar[tuple[Pairing, ...]] = (
         Pairing(rule="text", metric="exact_text", facet="language", mean="exact_text_mean", right_or_wrong=True),
         Pairing(rule="text_similarity", metric="text_similarity", facet="language"),
