@@ -54,6 +54,36 @@ def board(plan_folder: Path) -> Board:
     return make_board([plan_folder], relative_to=plan_folder)
 
 
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            "paintskills,mean_accuracy,97,95,99,300",
+            "line 2: mean_accuracy lies in 0 to 1, got 97; 85 % is written 0.85",
+        ),
+        ("paintskills,mean_accuracy,0.97,0.95,99,", "lies in 0 to 1, got 99"),
+        ("paintskills,mean_accuracy,0.97,0.99,0.95,", "0.97 is outside its interval 0.99 to 0.95"),
+        ("paintskills,mean_accuracy,0.5,0.6,0.7,", "0.5 is outside its interval 0.6 to 0.7"),
+        ("paintskills,mean_accuracy,0.97,,,-3", "n is a number of images, got -3"),
+        ("paintskills,mean_acuracy,0.97,,,", "no metric 'mean_acuracy'. Did you mean mean_accuracy"),
+        (
+            ",accuracy/skill=count,0.9,,,\n,accuracy/skill=count,0.1,,,",
+            r"line 3: accuracy/skill=count is there already",
+        ),
+        ("paintskills,mean_accuracy,high,,,", "line 2: could not convert"),
+    ],
+)
+def test_scores_from_elsewhere_that_cannot_be_are_refused(plan_folder: Path, rows: str, message: str) -> None:
+    table = plan_folder.parent / "people.csv"
+    before = table.read_text(encoding="utf-8")
+    try:
+        table.write_text(f"suite,metric,value,ci_low,ci_high,n\n{rows}\n", encoding="utf-8")
+        with pytest.raises(UsageError, match=message):
+            make_board([plan_folder])
+    finally:
+        table.write_text(before, encoding="utf-8")
+
+
 def cells(board: Board, key: str) -> dict[str, object]:
     return {row.name: row.cells[key] for row in board.rows}
 

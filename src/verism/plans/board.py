@@ -20,6 +20,7 @@ import numpy as np
 
 from verism import api
 from verism.errors import UsageError, VerismError
+from verism.files import Row as TableRow
 from verism.files import csv_text, read_json
 from verism.files import read_rows as read_table
 from verism.locations import folders_with, is_remote, location
@@ -28,7 +29,7 @@ from verism.plans.rank_agreement import ColumnAgreement, column_agreements
 from verism.plans.status import read_rows, report_path
 from verism.records import Score, judge_identity
 from verism.report_kit.coverage import coverage_of, unfinished
-from verism.specs import MetricSpec, Presentation
+from verism.specs import MetricSpec, Presentation, did_you_mean
 from verism.statistics.ranking import Ranking, rank_models
 from verism.store import Run
 from verism.suites.catalogue import presentation_of
@@ -261,7 +262,7 @@ class _Found:
 
     title: str = ""
     sources: list[_Source] = field(default_factory=list)
-    given: list[tuple[str, bool, list[Mapping[str, Any]]]] = field(default_factory=list)
+    given: list[tuple[str, bool, list[TableRow]]] = field(default_factory=list)
     order: list[tuple[str, bool]] = field(default_factory=list)
 
 
@@ -270,7 +271,7 @@ def _of_plan(folder: Path, record: Mapping[str, Any], scoring: str) -> _Found:
     for row in record["rows"]:
         found.order.append((row["name"], bool(row["reference"])))
         if "scores" in row:
-            found.given.append((row["name"], True, [dict(r) for r in read_table(location(row["scores"]), "scores")]))
+            found.given.append((row["name"], True, read_table(location(row["scores"]), "scores")))
     status_folder = folder / "status"
     for pair in record["pairs"]:
         name = _pair_folder(pair)
@@ -414,6 +415,8 @@ class _Maker:
             suite: presentation_of(next(run for (_, s), run in self.runs.items() if s == suite))
             for suite in self.suites
         }
+        for _, _, table in found.given:
+            _check_given(table, self.presentations)
 
     def board(self, title: str) -> Board:
         columns: list[Column] = []
@@ -637,20 +640,61 @@ def _ranked_cell(cell: Cell, ranking: Ranking, i: int, reasons: Sequence[str]) -
     )
 
 
-def _given_cell(table: Sequence[Mapping[str, Any]], column: Column) -> Cell:
+def _check_given(table: Sequence[TableRow], presentations: Mapping[str, Presentation]) -> None:
+    """Check a table of scores from elsewhere, whose numbers stand beside measured ones.
+
+    Args:
+        table: its rows.
+        presentations: of the suites of the board, by name.
+
+    Raises:
+        UsageError: a metric that no suite named has, a number that the metric cannot have or outside its interval, or
+            two rows of one metric.
+    """
+    found: dict[tuple[str, str], TableRow] = {}
+    for row in table:
+        suite, name = str(row.get("suite") or ""), str(row.get("metric") or "")
+        metric = name.partition("/")[0]
+        of = [presentations[suite]] if suite in presentations else [] if suite else list(presentations.values())
+        specs = [spec for p in of if (spec := p.metric(metric)) is not None]
+        if of and not specs:
+            known = list(dict.fromkeys(spec.name for p in of for spec in p.metrics))
+            raise UsageError(f"{row.where}: no metric {metric!r}.{did_you_mean(metric, known)}")
+        value, low, high, n = _numbers(row)
+        for number in (value, low, high):
+            for scale in (spec.scale for spec in specs if spec.scale is not None):
+                bounds = (-math.inf if scale.low is None else scale.low, math.inf if scale.high is None else scale.high)
+                if not math.isnan(number) and not bounds[0] <= number <= bounds[1]:
+                    hint = "; 85 % is written 0.85" if bounds == (0, 1) else ""
+                    raise UsageError(
+                        f"{row.where}: {metric} lies in {bounds[0]:g} to {bounds[1]:g}, got {number:g}{hint}"
+                    )
+        if value < low or value > high or low > high:
+            raise UsageError(f"{row.where}: {metric} {value:g} is outside its interval {low:g} to {high:g}")
+        if n < 0:
+            raise UsageError(f"{row.where}: n is a number of images, got {n}")
+        if (first := found.setdefault((suite, name), row)) is not row:
+            raise UsageError(f"{row.where}: {name} is there already ({first.where})")
+
+
+def _numbers(row: TableRow) -> tuple[float, float, float, int]:
+    """Value, ends of the interval and number of images of a score from elsewhere; NaN and 0 where not given."""
+    try:
+        value, low, high = (
+            float(row[key]) if row.get(key) not in (None, "") else math.nan for key in ("value", "ci_low", "ci_high")
+        )
+        return value, low, high, int(float(row.get("n") or 0))
+    except (TypeError, ValueError, OverflowError) as err:
+        raise UsageError(f"{row.where}: {err}") from err
+
+
+def _given_cell(table: Sequence[TableRow], column: Column) -> Cell:
     """The number of a table of scores from elsewhere."""
     name = "/".join([column.metric, *(f"{k}={v}" for k, v in column.group.items())])
     for row in table:
         if row.get("suite") not in (column.suite, None, "") or row.get("metric") != name:
             continue
-        try:
-            value, low, high = (
-                float(row[key]) if row.get(key) not in (None, "") else math.nan
-                for key in ("value", "ci_low", "ci_high")
-            )
-            n = int(float(row.get("n") or 0))
-        except (TypeError, ValueError) as err:
-            raise UsageError(f"{getattr(row, 'where', 'the table of scores')}: {err}") from err
+        value, low, high, n = _numbers(row)
         score = Score(
             suite=column.suite,
             metric=column.metric,
