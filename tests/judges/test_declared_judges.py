@@ -72,7 +72,7 @@ def boxes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def run_of(path: Path, judge: str, out: Path, model: str) -> verism.Run:
-    spec = f"results:{path}" + (f"?judge={judge}" if judge else "")
+    spec = f"results:{path}?absent=empty" + (f"&judge={judge}" if judge else "")
     return verism.evaluate("paintskills", model=model, skills=["object"], limit=4, size=64, detector=spec, out=out)
 
 

@@ -28,7 +28,7 @@ def row(name="p#0", label="cat", score=0.5, box=(1, 2, 30, 40), **more):
 
 def test_boxes_come_with_the_file_s_labels(tmp_path):
     path = write(tmp_path / "boxes.jsonl", row(), row(label="hot dog", score=0.25), row(name="q.png", label="couch"))
-    judge = DetectionResults(path)
+    judge = DetectionResults(path, absent="empty")
     judge.check(NEED)
     shown = [image("p#0"), image("q#0", "q"), image("r#0", "r")]
     table = judge.observe(shown, NEED)
@@ -44,6 +44,15 @@ def test_boxes_come_with_the_file_s_labels(tmp_path):
     lines = judge.summary()
     assert "never finds them: person" in lines[0]
     assert "no boxes for 1 images" in lines[1]
+
+
+def test_an_image_that_the_file_does_not_name_is_not_taken_for_an_empty_one(tmp_path):
+    judge = DetectionResults(write(tmp_path / "boxes.jsonl", row(), {"image_id": "q#0"}))
+    judge.check(NEED)
+    assert judge.observe([image("p#0"), image("q#0", "q")], NEED)["query"].to_list() == [-1, 0, -1]
+    assert judge.summary()[1:] == []
+    with pytest.raises(UsageError, match=r"does not name the image r#0\. .* its image_id alone; .*\?absent=empty"):
+        judge.observe([image("r#0", "r")], NEED)
 
 
 def test_csv_and_aliases(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -32,13 +32,15 @@ EDGES = ("x0", "y0", "x1", "y1")
 
 
 class DetectionResults:
-    """The boxes of a file, as if its detector looked at the images now. Images that the file does not name have none.
+    """The boxes of a file, as if its detector looked at the images now.
 
     Args:
         path: CSV, JSON Lines or JSON list with ``image_id`` (an image's id, file name or number), ``label``, ``score``
             in [0, 1], and ``x0``, ``y0``, ``x1``, ``y1`` in pixels. A row with ``image_id`` alone means that nothing
             was found.
         aliases: maps a label in the file to a class of the suite: ``alias.bike=bicycle``.
+        absent: what an image means that the file does not name. refused: an error, as it may never have been looked at.
+            empty: nothing was found there, as in files that only have rows for boxes.
         judge: name and version of who judged. Runs whose files declare the same judge can be compared. Default: not
             known, and the file's content stands for it.
     Raises:
@@ -52,6 +54,7 @@ class DetectionResults:
         path: Path,
         *,
         aliases: Annotated[Mapping[str, str] | None, Spelling("alias")] = None,
+        absent: Literal["refused", "empty"] = "refused",
         judge: str = "",
     ) -> None:
         self._boxes: dict[str, list[tuple[str, float, tuple[float, ...]]]] = {}
@@ -81,6 +84,7 @@ class DetectionResults:
         self._silent = 0
         self._path = path
         also = ",".join(f"{a}={b}" for a, b in sorted(self._aliases.items()))
+        self._absent = absent
         options = [f"aliases={also}"] if also else []
         self.name = results_name(path, content_id(path), *options, judge=judge)
 
@@ -93,11 +97,21 @@ class DetectionResults:
         self._missing = (self._map(need).missing, need.classes)
 
     def observe(self, images: Sequence[LoadedImage], need: DetectionNeed) -> pl.DataFrame:
-        """The boxes of images, as table ``detections``; the file's label is ``raw_label``."""
+        """The boxes of images, as table ``detections``; the file's label is ``raw_label``.
+
+        Raises:
+            UsageError: an image that the file does not name, unless that means that it is empty.
+        """
         label_map = self._map(need)
         found = []
         for image in images:
             name = self._names.find(image)
+            if name is None and self._absent == "refused":
+                raise UsageError(
+                    f"{self._path.name} does not name the image {image.image_id}. If nothing was found there, add a "
+                    "row with its image_id alone; if the file only has rows for boxes: "
+                    f"results:{self._path}?absent=empty"
+                )
             self._silent += name is None
             boxes = [] if name is None else self._boxes[name]
             numbers = np.array([self._numbers[label] for label, _, _ in boxes], dtype=np.int64)
