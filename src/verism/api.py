@@ -32,7 +32,7 @@ from verism.annotation.ratings import (
     ratings_of,
     sampling_facets,
 )
-from verism.cards import ImageSample, JudgeCard, Kind, read_card, shipped_cards
+from verism.cards import ImageSample, JudgeCard, Kind, find_measured, read_card, shipped_cards
 from verism.errors import UsageError, VerismError
 from verism.exports import Format, export_run
 from verism.imaging import REDUCED
@@ -1600,8 +1600,8 @@ def score(
             name before loses it. Empty: it is kept until two others were made.
 
     Raises:
-        UsageError: a rule or judge that does not exist, a correction without a source, or by a card of images that
-            differ from the run's.
+        UsageError: a rule or judge that does not exist, a correction without a source, by a card of images that
+            differ from the run's, or with a card that says nothing of the run's judges.
     """
     run = _opened(run)
     if name:
@@ -1696,9 +1696,23 @@ def _adjuster(
                 matches[id(card)] = image_match(card, samples[card.role])
             return matches[id(card)]
 
+        def of_kind(card: JudgeCard) -> bool:
+            return card.kind == kind or (kind == "rendered" and card.is_of(run.manifest.settings.generator))
+
+        for card in cards:  # else the numbers would be adjusted by something else than was asked for
+            if not of_kind(card) or not any(
+                find_measured([card], judges.get(e.role, ""), e.rule, e.score.protocol, group=part.key)
+                for e in estimands
+                for part in e.parts
+            ):
+                raise UsageError(
+                    f"{run.path}: a card that was given has no error rates for --correct {kind}: it is of kind "
+                    f"{card.kind}, of the {card.role} {card.judge}; the run's {card.role} is "
+                    f"{judges.get(card.role, 'none')}"
+                )
+
         def by_cards(which: Sequence[JudgeCard], of: Sequence[Estimand]) -> list[Adjustment]:
-            own = run.manifest.settings.generator
-            usable = [c for c in which if c.kind == kind or (kind == "rendered" and c.is_of(own))]
+            usable = [card for card in which if of_kind(card)]
             return adjust_by_cards(of, usable, judges, rules=suite.all_rules(), declared=suite.rules, match=match)
 
         if kind == "human":

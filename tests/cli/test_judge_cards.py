@@ -76,6 +76,26 @@ def test_another_limit_than_the_cards_gives_no_revised_number(run, tmp_path, in_
     assert rows["paper"]["value"] is not None
 
 
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("rendered", {"judge": "another@2"}, "of the detector another@2; the run's detector is pixel-judge@1"),
+        ("human", {}, "no error rates for --correct human: it is of kind rendered"),
+        ("rendered", {"measured": []}, "no error rates for --correct rendered"),
+    ],
+)
+def test_a_card_that_says_nothing_of_the_run_is_refused_and_no_other_takes_its_place(
+    run, tmp_path, in_process, kind, change, message
+):
+    in_process("judge", "card", run.path, "--from", "truth", "--out", tmp_path / "c.json")
+    card = json.loads((tmp_path / "c.json").read_text(encoding="utf-8")) | change
+    (tmp_path / "c.json").write_text(json.dumps(card), encoding="utf-8")
+    code, _, err = in_process("score", run.path, "--correct", kind, "--card", tmp_path / "c.json")
+    assert code == 2
+    assert message in err
+    assert not any(score.adjusted for score in Run.open(run.path).scores())
+
+
 def test_json_has_the_rates_of_every_table(run, tmp_path, in_process):
     code, out, err = in_process("judge", "card", run.path, "--from", "truth", "--out", tmp_path / "c.json", "--json")
     assert code == 0, err

@@ -135,7 +135,7 @@ def test_a_card_of_labels_counts_for_rendered_only_where_it_names_the_runs_gener
     run = run_of(tmp_path / "second", Sharp(scripted(0.5)), seed=5)
     labelled = replace(known, kind="model", ground_truth="labels of a model")
     write_card(labelled, tmp_path / "other.json")
-    with pytest.raises(UsageError, match="nothing says how its judges err"):
+    with pytest.raises(UsageError, match="no error rates for --correct rendered: it is of kind model"):
         api.score(run, correct="rendered", cards=[tmp_path / "other.json"])
     own = replace(labelled, images=(replace(sample, generator="sharp@1?size=64"),))
     write_card(own, tmp_path / "own.json")
