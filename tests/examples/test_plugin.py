@@ -7,11 +7,34 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugin"
-MAIN = "from verism.cli.main import main; main()"
+# Runs command lines one after the other, each as from a shell, and prints what became of them.
+MAIN = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from verism.cli.main import main
+done = []
+for line in json.loads(sys.argv[1]):
+    sys.argv = ["verism", *line.split()]
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    done.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(done))
+"""
+
+
+class Done(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture(scope="module")
@@ -25,22 +48,22 @@ def installed(tmp_path_factory) -> Path:
     return target
 
 
-def verism(
-    *arguments: object, folder: Path, plugin: Path | None, expected: int = 0
-) -> subprocess.CompletedProcess[str]:
+def verism(*lines: str, folder: Path, plugin: Path | None) -> dict[str, Done]:
+    """What becomes of command lines in a new process that finds the plug-in, or not."""
     paths = [str(plugin)] if plugin is not None else []
     paths += [path for path in [os.environ.get("PYTHONPATH", "")] if path]
     paths = [os.path.abspath(p) for path in paths for p in path.split(os.pathsep)]
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, *map(str, arguments)],
+    process = subprocess.run(
+        [sys.executable, "-c", MAIN, json.dumps(lines)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "110"},
         capture_output=True,
         text=True,
+        encoding="utf-8",
         timeout=240,
     )
-    assert done.returncode == expected, done.stderr
-    return done
+    assert process.returncode == 0, process.stderr
+    return {line: Done(*done) for line, done in zip(lines, json.loads(process.stdout), strict=True)}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +71,8 @@ def finished(installed, tmp_path_factory) -> Path:
     """A folder with the run ``R`` of the documented command."""
     folder = tmp_path_factory.mktemp("work")
     command = "run shapes --model rectangles --detector colour_blobs --limit 40 --out R"
-    verism(*command.split(), folder=folder, plugin=installed)
+    done = verism(command, folder=folder, plugin=installed)[command]
+    assert done.code == 0, done.stderr
     return folder
 
 
@@ -57,29 +81,23 @@ def test_plugin_code_is_short():
     assert 100 < len(lines) < 150
 
 
-def test_plugin_suite_is_listed_and_shows_its_own_options(installed, tmp_path):
-    listed = verism("list", "suites", folder=tmp_path, plugin=installed).stdout
-    assert "shapes" in listed
-    assert "(verism-plugin-example 0.1.0)" in listed
-    helped = verism("run", "shapes", "--help", folder=tmp_path, plugin=installed).stdout
+def test_plugin_is_listed_shows_its_own_options_and_refuses_misspelt_ones(installed, tmp_path):
+    helpful = ("list suites", "run shapes --help", "list models", "list judges", "list judges colour_blobs")
+    wrong = ("run shape --out R", "run shapes --model rectangles?eror=0.5 --detector colour_blobs --out R")
+    done = verism(*helpful, *wrong, folder=tmp_path, plugin=installed)
+    assert [done[line].code for line in (*helpful, *wrong)] == [0] * 5 + [2] * 2
+    assert "shapes" in done["list suites"].stdout
+    assert "(verism-plugin-example 0.1.0)" in done["list suites"].stdout
+    helped = done["run shapes --help"].stdout
     assert "--task [single|counting|colour|position]" in helped
     assert "--detector" in helped
     assert "--region" not in helped
     assert "--vqa" not in helped
-    models = verism("list", "models", folder=tmp_path, plugin=installed).stdout
-    judges = verism("list", "judges", folder=tmp_path, plugin=installed).stdout
-    assert "rectangles" in models
-    assert "--detector colour_blobs" in judges
-    options = verism("list", "judges", "colour_blobs", folder=tmp_path, plugin=installed).stdout
-    assert "min_area" in options
-
-
-def test_plugin_misspelt_names_and_options_are_refused(installed, tmp_path):
-    output = verism("run", "shape", "--out", "R", folder=tmp_path, plugin=installed, expected=2).stderr
-    assert "Did you mean shapes?" in output
-    command = "run shapes --model rectangles?eror=0.5 --detector colour_blobs --out R"
-    output = verism(*command.split(), folder=tmp_path, plugin=installed, expected=2).stderr
-    assert "error" in output
+    assert "rectangles" in done["list models"].stdout
+    assert "--detector colour_blobs" in done["list judges"].stdout
+    assert "min_area" in done["list judges colour_blobs"].stdout
+    assert "Did you mean shapes?" in done[wrong[0]].stderr
+    assert "error" in done[wrong[1]].stderr
     assert not (tmp_path / "R" / "images").exists()
 
 
@@ -94,27 +112,25 @@ def test_plugin_run_finds_the_planted_error(finished):
     assert manifest["environment"]["plugins"] == {"verism-plugin-example": "0.1.0"}
 
 
-def test_plugin_metric_survives_another_scoring(installed, finished):
-    before = (finished / "R" / "scores.json").read_text(encoding="utf-8")
-    verism("score", "R", folder=finished, plugin=installed)
-    assert (finished / "R" / "scores.json").read_text(encoding="utf-8") == before
-
-
 @pytest.mark.parametrize("with_plugin", [True, False])
-def test_plugin_run_is_reported_and_compared(installed, finished, tmp_path, with_plugin):
-    plugin = installed if with_plugin else None
-    page = tmp_path / "report.html"
-    verism("report", "R", "--out", page, folder=finished, plugin=plugin)
-    text = page.read_text(encoding="utf-8")
+def test_plugin_run_is_reported_and_compared_anywhere_and_scored_only_with_the_plugin(installed, finished, with_plugin):
+    before = (finished / "R" / "scores.json").read_text(encoding="utf-8")
+    page = f"report{with_plugin}.html"
+    report, compare, score = f"report R --out {page}", "compare R R --json", "score R"
+    done = verism(report, compare, score, folder=finished, plugin=installed if with_plugin else None)
+    assert done[report].code == done[compare].code == 0, done
+    text = (finished / page).read_text(encoding="utf-8")
     assert "Does a model draw simple shapes as it is asked to?" in text
     assert "Prompts asked" in text
     assert "DALL-Eval" not in text
-    rows = json.loads(verism("compare", "R", "R", "--json", folder=finished, plugin=plugin).stdout)
+    rows = json.loads(done[compare].stdout)
     assert {row["difference"] for row in rows} == {0.0}
     assert {(row["ci_low"], row["ci_high"]) for row in rows} == {(0.0, 0.0)}
     assert {row["method"] for row in rows if row["metric"] in ("accuracy", "overall")} == {"paired"}
-
-
-def test_plugin_run_is_scored_only_with_the_plugin(finished):
-    output = verism("score", "R", folder=finished, plugin=None, expected=2).stderr
-    assert "unknown suite 'shapes'" in output
+    # What the plug-in's metric measured survives another scoring.
+    assert (finished / "R" / "scores.json").read_text(encoding="utf-8") == before
+    if with_plugin:
+        assert done[score].code == 0, done[score].stderr
+    else:
+        assert done[score].code == 2
+        assert "unknown suite 'shapes'" in done[score].stderr
