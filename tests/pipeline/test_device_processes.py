@@ -94,17 +94,16 @@ def test_a_process_that_fails_or_dies_is_told_of(tmp_path):
 def test_a_run_on_several_devices_has_the_scores_of_one_process(tmp_path, monkeypatch):
     (tmp_path / "log").mkdir()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    one = evaluate(tmp_path / "one")
-    model = f"python:share_runs:LoggedGenerator?log={tmp_path / 'log'}&seconds=0.02"
+    model = f"python:share_runs:LoggedGenerator?log={tmp_path / 'log'}&seconds=0.06&limit=16"
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
-    two = verism.evaluate(
-        standard_suite(), model=model, judges={"detector": "builtin"}, out=tmp_path / "two", gpus="all"
-    )
-    assert sorted(images_made(tmp_path / "log")) == one.read("images")["image_id"].to_list()
+    judges = {"detector": "builtin"}
+    two = verism.evaluate(standard_suite(16), model=model, judges=judges, out=tmp_path / "two", gpus="all")
+    made = sorted(images_made(tmp_path / "log"))
     assert len(made_by(tmp_path / "log")) == 2
     assert two.is_scored
     assert not (two.path / FOLDER).exists()
-    alone = verism.evaluate(standard_suite(), model=model, judges={"detector": "builtin"}, out=tmp_path / "alone")
+    alone = verism.evaluate(standard_suite(16), model=model, judges=judges, out=tmp_path / "alone")
+    assert made == alone.read("images")["image_id"].to_list()
     assert (two.path / "scores.json").read_bytes() == (alone.path / "scores.json").read_bytes()
 
 
