@@ -64,7 +64,7 @@ def dressed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """Women in skirts, men in hats, by the command line."""
     out = tmp_path_factory.mktemp("gep") / "run"
     command = ("run", "gender_presentation", "--model", f"people:{CLOTHES}", "--setting", "neutral")
-    return verism(*command, "--limit", 8, "--n-images", 2, "--clip", "builtin", "--out", out, "--json"), out
+    return verism(*command, "--limit", 8, "--n-images", 1, "--clip", "builtin", "--out", out, "--json"), out
 
 
 def test_gep_finds_planted_clothes_by_every_estimator(dressed: tuple[Any, Path]):
