@@ -1,6 +1,7 @@
 """Large runs are scored, shown and compared block by block: the same to the last bit, no more than a block held."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -58,23 +59,22 @@ def outcome(run: Run) -> tuple[bytes, pl.DataFrame]:
     return (run.path / "scores.json").read_bytes(), run.verdicts()
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("judge", [PixelJudge, ColourBlindAtFirst])
-def test_blocks_of_any_size_give_the_same_scores_and_verdicts(make, suite, size, judge, monkeypatch):
+def test_blocks_of_any_size_give_the_same_scores_and_verdicts(make, suite, judge, monkeypatch):
     run = make("run", suite, judge())
     scores, verdicts = outcome(run)
     assert b"judge_false_accept" in scores  # the ground truth goes the same way
     assert b'"color"' in scores
-    monkeypatch.setattr(store_blocks, "BLOCK", size)
-    score_run(run, suite)
-    again = outcome(run)
-    assert again[0] == scores
-    assert again[1].equals(verdicts)
-    assert run.scan_verdicts().collect().equals(verdicts)
+    for size in SIZES:
+        monkeypatch.setattr(store_blocks, "BLOCK", size)
+        score_run(run, suite)
+        again = outcome(run)
+        assert again[0] == scores
+        assert again[1].equals(verdicts)
+        assert run.scan_verdicts().collect().equals(verdicts)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_no_more_than_a_block_of_images_is_decided_upon_at_a_time(make, suite, size, monkeypatch):
+def test_no_more_than_a_block_of_images_is_decided_upon_at_a_time(make, suite, monkeypatch):
     run = make("run", suite)
     seen: list[int] = []
     decide = PaintSkills.verdicts
@@ -84,10 +84,12 @@ def test_no_more_than_a_block_of_images_is_decided_upon_at_a_time(make, suite, s
         return decide(self, observed)
 
     monkeypatch.setattr(PaintSkills, "verdicts", counted)
-    monkeypatch.setattr(store_blocks, "BLOCK", size)
-    score_run(run, suite)
-    assert max(seen) <= size
-    assert sum(seen) == 2 * len(run.keys("images"))  # by the judge and by the ground truth
+    for size in SIZES:
+        monkeypatch.setattr(store_blocks, "BLOCK", size)
+        seen.clear()
+        score_run(run, suite)
+        assert max(seen) <= size
+        assert sum(seen) == 2 * len(run.keys("images"))  # by the judge and by the ground truth
 
 
 def test_suites_that_are_not_scored_in_blocks_see_all_images(make, suite, monkeypatch):
@@ -100,16 +102,18 @@ def test_suites_that_are_not_scored_in_blocks_see_all_images(make, suite, monkey
     assert outcome(run)[0] == scores
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_what_images_truly_show_is_the_same_in_blocks_of_any_size(make, suite, size, monkeypatch):
+def test_what_images_truly_show_is_the_same_in_blocks_of_any_size(make, suite, monkeypatch):
     run = make("run", suite, ColourBlindAtFirst())
     whole = truth_estimands(run, suite)
     assert repr(whole) == repr(truth_estimands(make("other", suite), suite))  # whatever the judge sees
     assert sum(len(part.image_ids) for estimand in whole for part in estimand.parts)
-    monkeypatch.setattr(store_blocks, "BLOCK", size)
-    if size < len(run.keys("images")):
-        monkeypatch.setattr(Run, "read", lambda *_, **__: pytest.fail("a whole table was read"))
-    assert repr(truth_estimands(run, suite)) == repr(whole)
+    few = [size for size in SIZES if size < len(run.keys("images"))]
+    for size in sorted(SIZES, reverse=True):
+        monkeypatch.setattr(store_blocks, "BLOCK", size)
+        if size in few:
+            monkeypatch.setattr(Run, "read", lambda *_, **__: pytest.fail("a whole table was read"))
+        assert repr(truth_estimands(run, suite)) == repr(whole)
+    assert few
 
 
 def test_a_large_file_of_verdicts_is_not_read_to_keep_it(make, suite, monkeypatch):
@@ -132,14 +136,13 @@ def test_a_large_file_of_verdicts_is_not_read_to_keep_it(make, suite, monkeypatc
     assert not held.exists()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_galleries_show_the_same_images_however_large_blocks_are(make, suite, size, monkeypatch):
+def test_galleries_show_the_same_images_however_large_blocks_are(make, suite, monkeypatch):
     run = make("run", suite, error=0.9)
-    for gallery in (0, 1, 5, 10_000):
-        evidence = Evidence.of([run], [suite.presentation()], gallery=gallery, embed_pixels=16)
-        monkeypatch.setattr(store_blocks, "BLOCK", 16_384)
-        everything = collect(replace(evidence, gallery=10_000), GallerySettings(filters={}))
-        of_outcome = [t.shots[0].image_id for t in everything if t.outcomes["revised"] == ["wrong"]]
+    evidence = Evidence.of([run], [suite.presentation()], gallery=10_000, embed_pixels=16)
+    everything = collect(evidence, GallerySettings(filters={}))
+    of_outcome = [t.shots[0].image_id for t in everything if t.outcomes["revised"] == ["wrong"]]
+    for size, gallery in product(SIZES, (0, 1, 5, 10_000)):
+        evidence = replace(evidence, gallery=gallery)
         monkeypatch.setattr(store_blocks, "BLOCK", size)
         monkeypatch.setattr(parquet, "ROWS", size)
         shown = collect(evidence, GallerySettings(filters={}))
@@ -158,14 +161,15 @@ def test_a_gallery_holds_the_rows_of_the_images_that_it_shows_alone(make, suite)
     assert max(len(ids) for ids in images.order.values()) <= 2 * 3 * groups * 16
 
 
-@pytest.mark.parametrize("rows", [1, 7, 40])
-@pytest.mark.parametrize("by", [None, "object"])
-def test_ranges_of_any_size_give_the_same_comparison(make, suite, rows, by, monkeypatch):
+def test_ranges_of_any_size_give_the_same_comparison(make, suite, monkeypatch):
     a, b = make("a", suite), make("b", suite, error=0.1)
-    whole = compare_images(a, b, suite.pairings, by=by)
-    assert any(row.difference for row in whole)
-    monkeypatch.setattr(comparison, "ROWS", rows)
-    assert comparison._protocols(a.scan_verdicts()) == set(a.verdicts()["protocol"])
-    monkeypatch.setattr(parquet, "ROWS", rows)
-    assert comparison._protocols(a.scan_verdicts()) == set(a.verdicts()["protocol"])
-    assert [repr(row) for row in compare_images(a, b, suite.pairings, by=by)] == [repr(row) for row in whole]
+    whole = {by: compare_images(a, b, suite.pairings, by=by) for by in (None, "object")}
+    assert all(any(row.difference for row in rows) for rows in whole.values())
+    for size in (1, 7, 40):
+        monkeypatch.setattr(comparison, "ROWS", size)
+        assert comparison._protocols(a.scan_verdicts()) == set(a.verdicts()["protocol"])
+        monkeypatch.setattr(parquet, "ROWS", size)
+        assert comparison._protocols(a.scan_verdicts()) == set(a.verdicts()["protocol"])
+        for by, rows in whole.items():
+            assert [repr(row) for row in compare_images(a, b, suite.pairings, by=by)] == [repr(row) for row in rows]
+        monkeypatch.undo()
