@@ -534,12 +534,19 @@ def test_boards_and_plans_take_urls_and_what_needs_a_disk_is_refused_before_it_b
     above = command("board", store.root, "--json")
     assert (above.exit_code, json.loads(above.stdout)["rows"][0]["runs"]) == (0, {"paintskills": str(run)})
 
+    (run / "annotation" / "study.sqlite").write_bytes(b"of a run that was copied here")
     store.requests.clear()
     for words in (
         ("export", run, "--to", "csv", f"{store.root}/csv"),
         ("scenes", "render", "paintskills", "--limit", 2, "--out", f"{store.root}/scenes"),
         ("view", store.root, "--no-open"),
         ("annotate", run, "--task", "count", "--draw"),
+        ("annotate", run, "--import", tmp_path / "answers.csv"),
+        ("annotate", run, "--study", "other"),
+        ("annotate", run, "--status"),
+        ("annotate", run, "--plan"),
+        ("agreement", run),
+        ("score", run, "--correct", "human"),
     ):
         with pytest.raises(UsageError, match=r"lies in object storage, and .* (disk|folder of this machine)"):
             command(*words)

@@ -33,9 +33,21 @@ from verism.systems import move_unless_there
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LEASE", "Item", "Progress", "Qualification", "Rater", "ServedItem", "Study", "VoteStore", "supersedes"]
+__all__ = [
+    "LEASE",
+    "NEEDS_DISK",
+    "Item",
+    "Progress",
+    "Qualification",
+    "Rater",
+    "ServedItem",
+    "Study",
+    "VoteStore",
+    "supersedes",
+]
 
 LEASE = 600.0  # seconds for which an item is lent to the rater who looks at it
+NEEDS_DISK = "a study is an SQLite file, which needs a disk: copy the run to one, and name the copy"
 VERSION = 1
 Check = Literal["gold", "attention", "qualification"]
 CHECKS: tuple[Check, ...] = ("gold", "attention", "qualification")
@@ -196,7 +208,7 @@ class VoteStore:
                 answer that is none of the task's, an overlap under 1, or a pair without two images.
         """
         _check(study)
-        check_on_disk(path, "a study is an SQLite file, which needs a disk; copy the run to one, and annotate the copy")
+        check_on_disk(path, NEEDS_DISK)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise UsageError(f"{path} exists already: open it, or give the new study another name")
@@ -245,6 +257,7 @@ class VoteStore:
         Raises:
             UsageError: there is none, or it is of another version.
         """
+        check_on_disk(path, NEEDS_DISK)
         if not path.is_file():
             raise UsageError(f"{path}: no study there; start one with: verism annotate RUN --task NAME")
         try:

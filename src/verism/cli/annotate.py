@@ -138,12 +138,15 @@ def annotate(run_dirs: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """
     from verism import api
     from verism.annotation.ratings import find_study
+    from verism.annotation.votes import NEEDS_DISK
+    from verism.locations import check_on_disk
 
     runs = [api.open_run(path) for path in run_dirs]
     call = _Call(**{f.name: options.pop(f.name) for f in fields(_Call)})
     if call.plan_:
         _plan(runs[0], call.half_width, call.cards, as_json)
         return
+    check_on_disk(runs[0].path, NEEDS_DISK)
     if call.export_ is not None and call.to is None:
         raise UsageError("--to is missing: name the folder that the files go to")
     if call.export_ == "mturk" and call.image_url is None:
