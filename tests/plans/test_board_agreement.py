@@ -27,7 +27,7 @@ def plan_of(models, include=()):
         include=include,
         references={"perfect": {"model": "oracle"}},
         suites={
-            "objects": {"suite": "paintskills", "skills": ["object"], "limit": 36, "detector": "truth"},
+            "objects": {"suite": "paintskills", "skills": ["object"], "limit": 12, "detector": "truth"},
             "knowledge": {"suite": "wise", "vqa": "truth"},
         },
         defaults={"size": 64, "seed": 3},
@@ -39,6 +39,11 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("agreement")
     run_plan(plan_of(MODELS), place / "P")
     return place / "P"
+
+
+@pytest.fixture(scope="module")
+def plain(folder):
+    return make_board([folder])
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +62,8 @@ def between_suites(board):
     return next(a for a in board.agreements if a.first.startswith("objects:accuracy"))
 
 
-def test_columns_of_different_suites_are_held_against_each_other(folder):
-    board = make_board([folder])
+def test_columns_of_different_suites_are_held_against_each_other(plain):
+    board = plain
     assert all(a.first.split(":")[0] != a.second.split(":")[0] for a in board.agreements)
     found = between_suites(board)
     assert found.models == ("good", "fair", "poor")  # references are not ranked
@@ -73,16 +78,16 @@ def test_columns_of_different_suites_are_held_against_each_other(folder):
     assert "| objects: " in markdown_board(board)
 
 
-def test_models_that_may_not_be_compared_are_left_out_and_named(folder, tmp_path):
+def test_models_that_may_not_be_compared_are_left_out_and_named(folder, plain, tmp_path):
     shutil.copytree(folder, tmp_path / "P")
     others = {"few": "scripted:error=0.2", "fewer": "scripted:error=0.4"}  # of other numbers of prompts
-    include = [{"model": m, "suite": "objects", "limit": n} for m, n in (("few", 12), ("fewer", 6))]
+    include = [{"model": m, "suite": "objects", "limit": n} for m, n in (("few", 6), ("fewer", 4))]
     run_plan(plan_of(MODELS | others, include), tmp_path / "P")
     board = make_board([tmp_path / "P"])
     found = between_suites(board)
     assert found.models == ("good", "fair", "poor")
     assert found.left_out == ("few", "fewer")
-    assert found.rank == between_suites(make_board([folder])).rank
+    assert found.rank == between_suites(plain).rank
     assert board.record()["agreements"][0]["left_out"] == ["few", "fewer"]
     assert "| 3, without few, fewer | 1.00 " in markdown_board(board)
     assert "3, without <bdi>few, fewer</bdi>" in board_page(board)
