@@ -27,9 +27,10 @@ def images(tmp_path_factory):
     """Two images of each of six prompts: one is missing, one no image, one of one colour, one without a person."""
     folder = tmp_path_factory.mktemp("released")
     renderer = PeopleRenderer(SIZE, "bust")
+    spoilt = [(0, 1), (1, 0), (2, 1), (3, 0)]
     for number, name in enumerate(FOLDERS):
         (folder / name).mkdir()
-        for i in range(EACH):
+        for i in (i for i in range(EACH) if (number, i) not in spoilt):
             looks = {
                 "woman": "woman" in name,
                 "tone": 1 + (3 * number + i) % 10,
@@ -37,8 +38,7 @@ def images(tmp_path_factory):
                 "seed": 10 * number + i,
             }
             Image.fromarray(renderer.render(**looks).pixels).save(folder / name / f"{i}.png")
-    man, woman, person, other = (folder / name for name in list(FOLDERS)[:4])
-    (man / "1.png").unlink()
+    _, woman, person, other = (folder / name for name in list(FOLDERS)[:4])
     (woman / "0.png").write_bytes(b"no image")
     Image.new("RGB", (SIZE, SIZE), (90, 120, 160)).save(person / "1.png")
     Image.linear_gradient("L").convert("RGB").save(other / "0.png")

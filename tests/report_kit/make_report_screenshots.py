@@ -26,7 +26,9 @@ COLORS = 128
 STEPS = {500: 0.7, 1000: 0.5, 1500: 0.35, 2000: 0.3}  # optimizer steps, and the share of images that are wrong
 
 
-def make(folder: Path, *, size: int = 256, limit: int = 48, model: str = "builtin") -> list[Path]:
+def make(
+    folder: Path, *, size: int = 256, limit: int = 48, model: str = "builtin", people: str = "people:female=0.3"
+) -> list[Path]:
     """Make the runs, their reports, and a picture of each.
 
     Args:
@@ -34,6 +36,7 @@ def make(folder: Path, *, size: int = 256, limit: int = 48, model: str = "builti
         size: of rendered images, in pixels.
         limit: prompts of a run.
         model: of the first report.
+        people: model of the run of another suite.
     """
     import verism
 
@@ -50,14 +53,14 @@ def make(folder: Path, *, size: int = 256, limit: int = 48, model: str = "builti
             )
             for step, error in STEPS.items()
         ]  # fmt: skip
-        people = verism.evaluate(
-            "social_bias", model="people:female=0.3", vqa="truth", skin_tone="truth", limit=6, n_images=3,
+        other = verism.evaluate(
+            "social_bias", model=people, vqa="truth", skin_tone="truth", limit=6, n_images=3,
             size=64, seed=2, out=path / "people",
         )  # fmt: skip
         pages = {
             "report": (verism.report(one, out=path / "one.html"), WIDTH, "light"),
             "report-checkpoints": (verism.report(*steps, out=path / "steps.html", gallery=0), WIDTH, "light"),
-            "report-overview": (verism.report(one, people, out=path / "over", gallery=0), WIDTH, "light"),
+            "report-overview": (verism.report(one, other, out=path / "over", gallery=0), WIDTH, "light"),
             "report-phone": (path / "one.html", PHONE, "dark"),
         }
         folder.mkdir(parents=True, exist_ok=True)
