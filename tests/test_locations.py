@@ -398,6 +398,11 @@ def test_a_file_that_nobody_can_be_asked_about_is_not_said_to_be_missing(monkeyp
 
 
 # ---------------------------------------------------------------------------------------------------------------- runs
+# Runs, resumed and repaired, are tried on every service; what commands do with paths, on one of those that moto serves.
+ON_S3 = pytest.mark.parametrize("store", ["s3", "az"], indirect=True)
+ON_GS = pytest.mark.parametrize("store", ["gs", "az"], indirect=True)
+
+
 def test_a_run_in_object_storage_is_as_one_on_a_disk(store, tmp_path):
     """The same scores, no credentials in it, grown, resumed, damaged, repaired; a fifth of all requests fail."""
     options = {"model": "scripted:error=0.3", "detector": "builtin", "size": 64, "seed": 4}
@@ -424,8 +429,6 @@ def test_a_run_in_object_storage_is_as_one_on_a_disk(store, tmp_path):
     assert command("verify", out, "--repair").exit_code == 0
     assert image.is_file()
 
-    page = command("report", out, "--out", tmp_path / "page.html")
-    assert page.exit_code == 0, page.stderr
     compared = command("compare", out, tmp_path / "run")
     assert compared.exit_code == 0, compared.stderr
 
@@ -465,6 +468,7 @@ def test_a_killed_write_leaves_nothing_that_readers_take_for_whole(store):
     assert run.read("images").height == 2
 
 
+@ON_GS
 def test_images_of_a_user_may_lie_in_object_storage(store, tmp_path):
     made = verism.evaluate("paintskills", out=tmp_path / "made", model="oracle", detector="builtin", limit=2, size=64)
     rows = []
@@ -482,6 +486,7 @@ def test_images_of_a_user_may_lie_in_object_storage(store, tmp_path):
         assert run.resolve(path).is_file()
 
 
+@ON_S3
 def test_an_image_that_the_storage_does_not_hand_out_stops_the_run_and_is_not_scored_as_failed(store, tmp_path):
     asked = ("paintskills", "--limit", 3, "--size", 64)
     made = verism.evaluate("paintskills", out=tmp_path / "made", model="oracle", detector="truth", limit=3, size=64)
@@ -498,6 +503,7 @@ def test_an_image_that_the_storage_does_not_hand_out_stops_the_run_and_is_not_sc
     assert Run.open(tmp_path / "run").read("images")["state"].to_list() == ["ok"] * 3
 
 
+@ON_GS
 def test_commands_take_urls_for_what_they_read(store, tmp_path):
     """Paths that the command line makes of URLs, which are no text as in Python."""
     asked = ("paintskills", "--limit", 2, "--size", 64, "--detector", "truth")
@@ -507,13 +513,14 @@ def test_commands_take_urls_for_what_they_read(store, tmp_path):
         done = command("run", *asked[:5], "--detector", "builtin", "--images", made, "--out", out)
         assert done.exit_code == 0, done.stderr
         assert command("verify", out, "--repair").exit_code == 0
-        for to in ("huggingface", "coco", "csv", "parquet"):
+        for to in ("huggingface", "coco", "csv", "parquet") if number else ("csv",):
             done = command("export", out, "--to", to, tmp_path / f"{to}{number}")
             assert done.exit_code == 0, done.stderr
     there, here = (read_text(tmp_path / f"csv{number}" / "verdicts.csv") for number in (1, 0))
     assert there == here != ""
 
 
+@ON_S3
 def test_boards_and_plans_take_urls_and_what_needs_a_disk_is_refused_before_it_begins(store, tmp_path):
     from verism.checkpoint_evaluation import CheckpointEvaluator
     from verism.judge_bench.bench import Truth

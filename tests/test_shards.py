@@ -352,7 +352,7 @@ def test_command_line_and_plans_take_images_as(tmp_path):
 
 
 # --------------------------------------------------------------------------------------------------- a run that is cut
-@pytest.mark.parametrize("number", range(0, 40, 5))
+@pytest.mark.parametrize("number", range(0, 40, 7))
 def test_a_run_killed_at_any_write_goes_on_and_has_each_image_once(number, files, tmp_path, monkeypatch):
     path = tmp_path / "run"
     with monkeypatch.context() as patch, suppress(Killed):
@@ -617,7 +617,7 @@ def test_compact_puts_small_shards_together_and_leaves_out_what_no_row_names(cop
     assert (copied / "scores.json").read_bytes() == scores
 
 
-@pytest.mark.parametrize("number", range(0, 60, 7))
+@pytest.mark.parametrize("number", range(0, 60, 9))
 @pytest.mark.parametrize("to", ["shards", "files"])
 def test_a_conversion_killed_at_any_change_leaves_every_image_and_goes_on(
     to, number, files, shards, tmp_path, monkeypatch
@@ -673,13 +673,15 @@ def test_a_run_of_an_earlier_version_is_converted_and_gets_a_ledger(files, tmp_p
 
 # ------------------------------------------------------------------------------------------------------- object storage
 @pytest.mark.parametrize("service", SERVICES)
-def test_shards_in_object_storage_are_put_whole_and_read_by_range(service, files, monkeypatch, tmp_path):
+def test_shards_in_object_storage_are_put_whole_and_read_by_range(service, monkeypatch, tmp_path):
+    limit = 16
     with storage_server(service, monkeypatch, tmp_path) as store:
+        files = evaluate(tmp_path / "files", limit=limit).path
         store.fails = lambda number: number % 31 == 30
-        run = evaluate(f"{store.root}/run", images_as="shards")
+        run = evaluate(f"{store.root}/run", limit=limit, images_as="shards")
         store.fails = lambda _: False
         assert (run.path / "scores.json").read_bytes() == (files / "scores.json").read_bytes()
-        assert len(shard_files(run.path)) == LIMIT // 8
+        assert len(shard_files(run.path)) == limit // 8
         store.requests.clear()
         whole = []
         original = type(run.path).read_bytes
@@ -687,13 +689,13 @@ def test_shards_in_object_storage_are_put_whole_and_read_by_range(service, files
             patch.setattr(type(run.path), "read_bytes", lambda path: (whole.append(path.suffix), original(path))[1])
             assert contents(run) == contents(Run.open(files))
         assert ".tar" not in whole
-        assert sum("shards" in path for _, path in store.requests) == LIMIT
+        assert sum("shards" in path for _, path in store.requests) == limit
         shard = shard_files(run.path)[0]
         data = shard.read_bytes()
         shard.write_bytes(data[:-3000])
         assert set(findings(run.path).values()) == {"damaged"}
         shard.write_bytes(data)
         assert verism.compact(f"{store.root}/run").files == 1
-        assert verism.compact(f"{store.root}/run", images_as="files").files == LIMIT
+        assert verism.compact(f"{store.root}/run", images_as="files").files == limit
         assert contents(Run.open(run.path)) == contents(run) == contents(Run.open(files))
         assert findings(run.path) == {}

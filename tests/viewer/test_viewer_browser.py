@@ -64,15 +64,24 @@ def chromium():
         yield browser
 
 
+@pytest.fixture(scope="module")
+def opened(chromium):
+    """One page for all tests: a context of its own takes longer than most tests."""
+    made = chromium.new_context().new_page()
+    made.errors = []
+    made.on("pageerror", lambda error: made.errors.append(str(error)))
+    yield made
+    made.context.close()
+
+
 @pytest.fixture
-def page(chromium):
-    context = chromium.new_context(viewport={"width": 1280, "height": 850})
-    opened = context.new_page()
-    opened.errors = []
-    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
+def page(opened):
+    opened.set_viewport_size({"width": 1280, "height": 850})
     yield opened
     assert opened.errors == []
-    context.close()
+    for other in opened.context.pages:
+        if other is not opened:
+            other.close()
 
 
 def show(page, address, link, ready="h1"):
@@ -233,9 +242,9 @@ def test_text_of_runs_is_text_and_pages_found_can_read_nothing(page, address):
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390), ("light", 320)])
-def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, scheme, width):
-    context = chromium.new_context(viewport={"width": width, "height": 850}, color_scheme=scheme)
-    page = context.new_page()
+def test_names_labels_contrast_focus_and_width_on_every_view(page, address, scheme, width):
+    page.set_viewport_size({"width": width, "height": 850})
+    page.emulate_media(color_scheme=scheme)
     for link, ready in (
         ("/", ".runs .name"),
         ("/run?run=a%2Fstrong", "table"),
@@ -248,7 +257,7 @@ def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, 
         page.wait_for_timeout(300)
         assert faults_of(page) == [], link
         assert too_small(page) == [], link
-        for _ in range(12):
+        for _ in range(12 if width != 320 else 0):  # the outline depends on the scheme alone
             page.keyboard.press("Tab")
             assert page.evaluate(
                 "(() => { const s = getComputedStyle(document.activeElement);"
@@ -256,4 +265,4 @@ def test_names_labels_contrast_focus_and_width_on_every_view(chromium, address, 
             )
     page.keyboard.press("?")
     assert faults_of(page) == []
-    context.close()
+    page.emulate_media(color_scheme="light")
