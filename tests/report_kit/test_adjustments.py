@@ -193,6 +193,20 @@ def test_the_way_of_a_correction_is_told_in_a_line(make_run):
     assert adjustment_notes(card_only) == ["15 numbers adjusted by rendered images: judge card, a card; 40 labels"]
 
 
+def test_numbers_without_a_value_are_counted_and_a_note_says_of_which_numbers_it_is(make_run, monkeypatch):
+    run = freed(make_run("model-a"))
+    records = [
+        {**r, "value": None, "note": "saturated"} if n in (1, 3, 4) else r for n, r in enumerate(run.adjustments())
+    ]
+    monkeypatch.setattr(Run, "adjustments", lambda _: records)
+    first, second = adjustment_notes(run)
+    assert first.startswith("15 numbers adjusted by human labels (3 of them undefined): prediction-powered, people")
+    one, other = (
+        ", ".join([r["metric"], *map(str, r["group"].values()), r["protocol"]]) for r in (records[1], records[3])
+    )
+    assert second == f"{one}; {other} and 1 more: saturated"
+
+
 # --------------------------------------------------------------------------------------------------------------- pages
 def test_paintskills_shows_both_and_figures_only_what_was_judged(make_run, tmp_path):
     before = report([make_run("model-a", skill_level=0.5)], tmp_path / "before.html", gallery=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ BY = {
     "model": "adjusted by a model's labels",
 }
 # A card whose images were not found to be like those of the run: every output that shows the number says so.
+NAMED = 2  # numbers that a note names before it counts them
 BY |= {f"{kind}-unmatched": f"{text}, NOT found to be of images like these" for kind, text in BY.items()}
 
 
@@ -124,8 +125,22 @@ def adjustment_notes(run: Run) -> list[str]:
         shown = list(dict.fromkeys(f"{gain:.1f}" for gain in (min(gains), max(gains)))) if gains else []
         worth = f", worth {' to '.join(shown)} times as many" if gains else ""
         n = f"{len(records):,} number{'' if len(records) == 1 else 's'}"
-        lines.append(f"{n}{adjusted_by(kind).replace(',', '')}: {method}, {source}; {text} labels{worth}")
-    return lines + list(dict.fromkeys(r["note"] for members in ways.values() for r in members if r.get("note")))
+        unknown = sum(r.get("value", 0) is None for r in records)
+        undefined = f" ({unknown:,} of them undefined)" if unknown else ""
+        lines.append(f"{n}{adjusted_by(kind).replace(',', '')}{undefined}: {method}, {source}; {text} labels{worth}")
+    notes: dict[str, list[str]] = {}
+    every = [record for members in ways.values() for record in members]
+    for record in every:
+        if record.get("note"):
+            named = ", ".join(map(str, (record["metric"], *record["group"].values(), record["protocol"])))
+            notes.setdefault(record["note"], []).append(named)
+    return lines + [note if len(of) == len(every) else f"{_first(of)}: {note}" for note, of in notes.items()]
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first names of a list, and how many there are besides."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return "; ".join(names[:NAMED]) + more
 
 
 def _key(metric: str, protocol: str, group: Mapping[str, Any]) -> tuple[str, str, str]:
