@@ -98,6 +98,8 @@ def test_table_names_the_direction(gep):
         pytest.param(HEAD, "has no rows", id="empty"),
         pytest.param(HEAD + "m,neutral,woman,hat,often\n", "got 'often'", id="not a number"),
         pytest.param(HEAD + "m,neutral,woman,hat,nan\n", "got 'nan'", id="nan"),
+        pytest.param(HEAD + "m,neutral,woman,hat,20\n", "a frequency from 0 to 1; got 20", id="per cent"),
+        pytest.param(HEAD + "m,neutral,woman,hat,81/80\n", "a frequency from 0 to 1; got 81/80", id="more than all"),
         pytest.param(HEAD + "m,neutral,woman,hat,1/0\n", "got '1/0'", id="divided by zero"),
         pytest.param(HEAD + "m,neutral,woman,hat,1\nm,neutral,woman,hat,1\n", "line 3", id="twice"),
         pytest.param(HEAD + "m,neutral,woman,hat,1\n", "at least two genders", id="one gender"),

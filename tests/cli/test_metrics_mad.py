@@ -115,7 +115,14 @@ def test_wrong_usage(call, arguments, says):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("7,2\n3,6\n", "name the classes"), ("a,b\n1\n", "2 cells"), ("a,b\n1,x\n", "counts"), ("a,b\n", "a row")],
+    [
+        ("7,2\n3,6\n", "name the classes"),
+        ("a,b\n1\n", "2 cells"),
+        ("a,b\n1,x\n", "counts"),
+        ("a,b\n", "a row"),
+        ("a,a\n1,2\n", "each class once"),
+        ("prompt,a,b\np,1,2\nq,1,2\np,3,4\n", "row 4 of"),
+    ],
 )
 def test_files_that_do_not_hold_together(call, tmp_path: Path, text, says):
     path = tmp_path / "c.csv"

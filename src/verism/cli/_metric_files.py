@@ -142,10 +142,17 @@ def read_counts(path: Path, option: str) -> tuple[list[str], list[list[float]]]:
     classes = [rows[0][i] for i in columns]
     if any(name.replace(".", "", 1).isdigit() for name in classes):
         raise UsageError(f"{option}: the first line of {path} must name the classes; got {','.join(rows[0])[:200]}")
+    if len(set(classes)) < len(classes):
+        raise UsageError(f"{option}: {path} must name each class once; got {','.join(rows[0])[:200]}")
+    named = [i for i, name in enumerate(rows[0]) if name.lower() == "prompt"]
+    seen: set[str] = set()
     table = []
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(rows[0]):
             raise UsageError(f"{option}: row {number} of {path} must have {len(rows[0])} cells; it has {len(row)}")
+        if named and row[named[0]] and row[named[0]] in seen:
+            raise UsageError(f"{option}: row {number} of {path} is of {row[named[0]]!r} again; a prompt has one row")
+        seen |= {row[i] for i in named}
         try:
             table.append([float(row[i]) for i in columns])
         except ValueError:
@@ -172,6 +179,8 @@ def read_frequencies(path: Path, option: str) -> dict[tuple[str, str], dict[str,
             frequency = Fraction(text)
         except (ValueError, ZeroDivisionError):
             raise UsageError(f"{where} must have a number as frequency, such as 0.25 or 20/80; got {text!r}") from None
+        if not 0 <= frequency <= 1:
+            raise UsageError(f"{where} must have a frequency from 0 to 1; got {text}")
         shares = table.setdefault((model, setting), {}).setdefault(gender, {})
         if attribute in shares:
             raise UsageError(f"{where} gives {attribute!r} of {gender!r} again ({model}, {setting})")
