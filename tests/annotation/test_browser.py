@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -63,6 +63,7 @@ GRID = RatingTask(
 def chromium():
     with browsing() as browser:
         yield browser
+        Rater.idle.clear()
 
 
 @pytest.fixture(scope="module")
@@ -87,20 +88,43 @@ def study(runs: list[Run], tasks, *, per_task: int | None = None, items=None, **
 
 
 class Rater:
-    """Somebody at a browser of their own, who only has a keyboard."""
+    """Somebody at a browser of their own, who only has a keyboard.
+
+    Pages that earlier ones left, ``idle``, are taken again, as a new one takes longer than most tests.
+    """
+
+    idle: ClassVar[list[Any]] = []
 
     def __init__(self, browser, address: str, name: str | None = None, **options) -> None:
-        self.context = browser.new_context(**options)
-        self.page = self.context.new_page()
+        self.options = options
+        self.page = self.idle.pop() if self.idle and not options else browser.new_context(**options).new_page()
+        self.context = self.page.context
         self.page.set_default_timeout(15_000)
         self.errors: list[str] = []
         self.requests: list[str] = []
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.listeners = {
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "request": lambda request: self.requests.append(request.url),
+        }
+        for event, listener in self.listeners.items():
+            self.page.on(event, listener)
         self.page.goto(address)
         if name is not None:
             self.page.wait_for_selector("#name")
             self.keys(*name, "Enter")
+
+    def close(self) -> None:
+        """Leave, with nothing that the next one could be known by."""
+        if self.options or len(self.context.pages) != 1 or self.page.is_closed():
+            self.context.close()
+            return
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
+        self.page.unroute_all()
+        self.page.evaluate("try { localStorage.clear(); sessionStorage.clear(); } catch {}")
+        self.page.goto("about:blank")
+        self.context.clear_cookies()
+        self.idle.append(self.page)
 
     def keys(self, *keys: str) -> None:
         for key in keys:
@@ -160,7 +184,7 @@ def test_every_kind_of_question_is_answered_by_keys_alone(chromium, runs):
         assert "8 answers" in ann.phase("done")
         assert ann.errors == []
         assert all(url.startswith((address, f"blob:{address}")) for url in ann.requests)
-        ann.context.close()
+        ann.close()
     side = "first" if store.swapped(store.raters()[0], position) else "second"
     assert answers(store) == {
         "object": "Café table", "count": "8 or more", "alignment": "4", "scale again": "2", "tone": "10",
@@ -203,7 +227,7 @@ def test_a_long_list_is_searched_and_keeps_none_of_these_in_reach(chromium, runs
         assert ann.page.is_visible("#typing")  # the footer says that its keys work outside the field
         ann.answer("Escape", "Escape", "s")  # Esc empties the field, then leaves it: s skips
         ann.phase("done")
-        ann.context.close()
+        ann.close()
     answers = sorted(store.ratings()["answer"].to_list(), key=str)
     assert answers == ["Café table", None, "none of these", "stop sign"]
 
@@ -234,7 +258,7 @@ def test_one_press_answers_one_question_and_none_before_its_image_is_there(chrom
         ann.page.keyboard.up("3")
         ann.item()
         assert store.ratings().height == 1
-        ann.context.close()
+        ann.close()
 
 
 def test_the_next_image_is_there_before_it_is_asked_for(chromium, runs):
@@ -249,7 +273,7 @@ def test_the_next_image_is_there_before_it_is_asked_for(chromium, runs):
         ann.page.wait_for_timeout(200)
         fetched = Counter(url.rpartition("/pictures/")[2] for url in ann.requests if "/pictures/" in url)
         assert fetched == {"0/0": 1, "1/0": 1, "2/0": 1}
-        ann.context.close()
+        ann.close()
 
 
 def test_the_time_stands_still_while_the_page_is_hidden(chromium, runs):
@@ -268,7 +292,7 @@ def test_the_time_stands_still_while_the_page_is_hidden(chromium, runs):
         ann.item()
         ann.page.wait_for_timeout(900)
         ann.answer("2")
-        ann.context.close()
+        ann.close()
     seconds = dict(store.ratings().select("answer", "seconds").iter_rows())
     assert seconds["1"] < 0.8
     assert seconds["2"] >= 0.9
@@ -290,7 +314,7 @@ def test_images_are_enlarged_and_the_keys_are_explained(chromium, runs):
         assert not ann.page.locator("#keys").is_visible()
         assert store.ratings().height == 0
         ann.answer("1")
-        ann.context.close()
+        ann.close()
 
 
 # ------------------------------------------------------------------------------------------- going back, going on
@@ -321,7 +345,7 @@ def test_undo_shows_the_earlier_answer_and_a_reload_the_same_question(chromium, 
         ann.keys("u")  # also from the last page
         ann.item()
         assert store.ratings().height == 3
-        ann.context.close()
+        ann.close()
 
 
 def test_two_raters_at_once_never_get_an_item_too_often(chromium, runs):
@@ -340,7 +364,7 @@ def test_two_raters_at_once_never_get_an_item_too_often(chromium, runs):
         assert sorted(seen) == list(range(8))
         for rater in both:
             rater.phase("done") if rater is both[1] else rater.page.wait_for_selector("h1")
-            rater.context.close()
+            rater.close()
     assert Counter(store.ratings()["rater"]) == {"Ann": 4, "Bob": 4}
     assert len(set(store.ratings()["item"])) == 8
 
@@ -355,7 +379,7 @@ def test_another_person_at_the_same_browser_answers_under_their_own_name(chromiu
         ann.page.wait_for_selector("#name")
         ann.keys(*"Bob", "Enter")
         ann.answer("2")
-        ann.context.close()
+        ann.close()
     assert dict(store.ratings().select("rater", "answer").iter_rows()) == {"Ann": "1", "Bob": "2"}
 
 
@@ -380,7 +404,7 @@ def test_who_passes_the_qualification_is_told_and_who_fails_is_told_why(chromium
         bob.phase("barred")
         for rater in (ann, bob):
             assert rater.errors == []
-            rater.context.close()
+            rater.close()
     assert store.ratings().filter(store.ratings()["check"].is_null())["rater"].to_list() == ["Ann"]
 
 
@@ -446,7 +470,7 @@ def test_a_killed_server_loses_nothing_and_the_page_goes_on_when_it_is_back(chro
             ann.gone(position)
             ann.page.wait_for_selector("section.ready, body[data-phase=done]")
         assert store.ratings().height == 12 == len(set(store.ratings()["item"]))
-        ann.context.close()
+        ann.close()
     finally:
         server.kill()
 
@@ -486,7 +510,7 @@ def test_an_answer_that_was_not_sent_is_sent_when_the_page_is_opened_again(chrom
         page.wait_for_selector("#own-text:text-is('2 of 2')")
         rows = store.ratings().select("rater", "answer").sort("answer").rows()
         assert rows == [("Bob", "5"), ("Ann", "6"), ("Ann", "7")]
-        ann.context.close()
+        ann.close()
     finally:
         server.kill()
 
@@ -511,9 +535,9 @@ def test_only_a_right_token_shows_anything_and_it_leaves_the_address(chromium, r
             mail.page.click("#go")
             mail.answer("2")
             assert mail.page.url == f"{address}/"
-            mail.context.close()
+            mail.close()
         for rater in (stranger, ann):
-            rater.context.close()
+            rater.close()
     assert store.ratings()["rater"].to_list() == ["Ann", "Ann"]
 
 
@@ -572,7 +596,7 @@ def test_another_page_can_neither_vote_nor_look(chromium, runs):
                 evil.close()
         assert store.ratings().height == 0
         ann.answer("5")
-        ann.context.close()
+        ann.close()
     assert store.ratings()["answer"].to_list() == ["5"]
 
 
@@ -600,7 +624,7 @@ def test_text_of_a_study_is_text(chromium, runs):
         assert ann.page.evaluate("window.bad") is None
         assert ann.page.locator("script").count() == 1
         assert ann.errors == []
-        ann.context.close()
+        ann.close()
     assert set(answers(store).values()) == {HOSTILE}
 
 
@@ -681,7 +705,7 @@ def test_names_labels_contrast_focus_and_width_on_every_page(chromium, runs, tmp
         assert ann.page.evaluate(CHECK_PAGE) == []
         ann.keys("?")
         assert ann.page.evaluate(CHECK_PAGE) == []
-        ann.context.close()
+        ann.close()
     assert store.ratings()["answer"].to_list() == [None] * len(tasks)
 
 
@@ -701,5 +725,5 @@ def test_an_image_that_is_gone_can_be_skipped_and_not_judged(chromium, runs):
         ann.keys("s")
         ann.answer("3")
         ann.phase("done")
-        ann.context.close()
+        ann.close()
     assert dict(store.ratings().select("item", "answer").iter_rows())[items[0].item] is None
