@@ -8,7 +8,7 @@ with a usable answer are one draw from ``sum_k pi_k A[k, j]``, given that there 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import cast
 
 import numpy as np
@@ -53,6 +53,17 @@ def profile_ends(
     Returns:
         Lower and upper ends, each (F,).
     """
+    arrays = (experiment.judged, experiment.card, values, sizes, start)
+    parts = tuple((np.shape(array), np.asarray(array, dtype=np.float64).tobytes()) for array in arrays)
+    low, high = _profile_ends_once(parts, critical)
+    return low.copy(), high.copy()
+
+
+@lru_cache(maxsize=64)
+def _profile_ends_once(arrays: tuple[tuple[tuple[int, ...], bytes], ...], critical: float) -> tuple[Floats, Floats]:
+    """As ``profile_ends``: a run that is scored again, by other rules or for another protocol, mostly has the same."""
+    judged, card, values, sizes, start = (np.frombuffer(part).reshape(shape) for shape, part in arrays)
+    experiment = Experiment(judged, card)
     f = len(values)
     state, best = _free(experiment, values, sizes, start)
     middle = (values * _Fit(experiment.card, np.zeros((f, 1)), values, np.full(f, np.nan)).shares(state)).sum(axis=1)
