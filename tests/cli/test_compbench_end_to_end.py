@@ -92,7 +92,7 @@ def test_the_released_rules_err_on_the_truth_of_depth(oracle):
 
 
 def test_planted_errors_are_found(tmp_path):
-    made = run(tmp_path / "run", "--model", "scripted:error=1", *TRUTH, "--limit", 16, size=64)
+    made = run(tmp_path / "run", "--model", "scripted:error=1", *TRUTH, "--limit", 8, size=64)
     assert accuracies(made) == dict.fromkeys(JUDGED, 0.0)
     assert {s.value for s in made.scores() if s.metric == "true_accuracy"} == {0.0}
     notes = " ".join(made.read("images")["note"].to_list())
