@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from fakes import PixelJudge
@@ -25,9 +27,18 @@ def judged(path, scripted, *, error=0.5, seed=3, limit=60, **options) -> Run:
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, Path]:
+    """The run of all tests, once one of them has made it."""
+    return {}
+
+
 @pytest.fixture
-def run(tmp_path, scripted) -> Run:
-    return judged(tmp_path / "run", scripted)
+def run(tmp_path, tmp_path_factory, scripted, made) -> Run:
+    if not made:
+        made["run"] = judged(tmp_path_factory.mktemp("made") / "run", scripted).path
+    shutil.copytree(made["run"], tmp_path / "run")
+    return Run.open(tmp_path / "run")
 
 
 def test_from_a_run_to_a_card_to_revised_scores(run, tmp_path, scripted, in_process):
