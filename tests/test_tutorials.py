@@ -99,6 +99,9 @@ def test_tutorial_runs(path, tmp_path, monkeypatch, request):
     folder.mkdir()
     monkeypatch.chdir(folder)
     page = path.read_text(encoding="utf-8")
+    if path.stem == "eight-models":  # three of them are enough for every command
+        page, left_out = re.subn(r"^  t(0\.4|0\.6|0\.8|1\.2|1\.5): .*\n", "", page, flags=re.MULTILINE)
+        assert left_out == 5
     assert sum(block.kind in ("bash", "sh") for block in blocks(page)) >= 1
     run(page, path.name)
 
