@@ -185,6 +185,16 @@ def test_unknown_words_and_cut_texts_are_named_once():
     assert fresh.summary() == fresh.remarks()
 
 
+def test_texts_without_a_known_word_are_named():
+    fresh = BuiltinEmbedder(threads=1)
+    fresh.embed_texts(["a dog and a unicorn", "", "ein Einhorn", "???", *(f"xyz{n}zyx" for n in "abcd")])
+    _, foreign = fresh.remarks()
+    assert "knows no word of 6 of 8 texts, so that similarities to them mean nothing, and count all the same" in foreign
+    assert foreign.endswith(": 'ein Einhorn', '???', 'xyzazyx', 'xyzbzyx', 'xyzczyx' and 1 more")
+    fresh.start_run()
+    assert fresh.remarks() == []
+
+
 def test_a_folder_without_an_embedder_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="verism train embedder"):
         BuiltinEmbedder(tmp_path)

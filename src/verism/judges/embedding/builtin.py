@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BuiltinEmbedder"]
 
+_FOREIGN = 5  # texts without a known word that a line names
 _NAMED = 40  # unknown words that a line names; the others are counted
 
 
@@ -68,6 +69,7 @@ class BuiltinEmbedder:
     def start_run(self) -> None:
         """Forget the texts that ``remarks`` tells of: they were another run's."""
         self._unknown: dict[str, int] = {}
+        self._foreign: list[str] = []  # texts of unknown words alone
         self._cut = 0
         self._n_texts: set[str] = set()
 
@@ -112,6 +114,8 @@ class BuiltinEmbedder:
             self._n_texts.add(text)
             for word in self._texts.vocabulary.unknown(text):
                 self._unknown[word] = self._unknown.get(word, 0) + 1
+            if self._texts.vocabulary.is_foreign(text):
+                self._foreign.append(text)
             self._cut += len(self._texts.vocabulary.tokens(text)) > LONGEST
 
         def compute(positions: list[int]) -> NDArray[np.float32]:
@@ -137,6 +141,13 @@ class BuiltinEmbedder:
             lines.append(
                 f"{self.name} does not know {len(often)} word{'s' * (len(often) > 1)} of {len(self._n_texts):,} texts, "
                 f"so no number depends on them: {', '.join(often[:_NAMED])}{more}"
+            )
+        if self._foreign:
+            named = ", ".join(repr(text) for text in self._foreign[:_FOREIGN])
+            more = f" and {len(self._foreign) - _FOREIGN:,} more" if len(self._foreign) > _FOREIGN else ""
+            lines.append(
+                f"{self.name} knows no word of {len(self._foreign):,} of {len(self._n_texts):,} texts, so that "
+                f"similarities to them mean nothing, and count all the same: {named}{more}"
             )
         if self._cut:
             lines.append(f"{self.name} reads {LONGEST - 1} words of a text; {self._cut:,} texts are longer, and cut")

@@ -105,6 +105,10 @@ class Vocabulary:
         """Words of a text that mean nothing to the embedder, each once, in order."""
         return list(dict.fromkeys(word for word in words_of(text, self.known) if word not in self._number))
 
+    def is_foreign(self, text: str) -> bool:
+        """Whether a text is not empty, and has no word that means anything to the embedder."""
+        return bool(text.strip()) and set(self.tokens(text)[1:]) <= {UNKNOWN}
+
     def array(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of texts, shape (N, LONGEST), filled up with ``PADDING``; longer texts are cut at their end."""
         rows = np.full((len(texts), LONGEST), PADDING, dtype=np.int64)
