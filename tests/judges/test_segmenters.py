@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from verism.errors import UsageError, VerismError  # noqa: E402
 from verism.judges.embedding.clip import ClipJudge  # noqa: E402
 from verism.judges.hub import HubOptions  # noqa: E402
 from verism.judges.regions import GREY, chosen_regions, region_view  # noqa: E402
+from verism.judges.segmentation import transformers_segmenter  # noqa: E402
 from verism.judges.segmentation.box_segmenter import BoxSegmenter  # noqa: E402
 from verism.judges.segmentation.transformers_segmenter import (  # noqa: E402
     TransformersSegmenter,
@@ -49,6 +51,15 @@ IMAGES = [image("a", 40, 60), image("b", 60, 30, 1), image("c", 40, 60, 2)]
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save(tmp_path_factory.mktemp("m2f"), mask2former())
+
+
+@pytest.fixture
+def small() -> Iterator[None]:
+    """Images enlarged to 333 x 200 pixels at most, which is what most tests need of 1333 x 800."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transformers_segmenter, "LONG_EDGE_PX", 333)
+        patch.setattr(transformers_segmenter, "SHORT_EDGE_PX", 200)
+        yield
 
 
 # ------------------------------------------------------------------------------------------- step by step, by hand
@@ -143,6 +154,7 @@ def test_mask2former_table_is_what_its_outputs_say(checkpoint: str):
     assert len(row["pixel_colors"]) == 2
 
 
+@pytest.mark.usefixtures("small")
 def test_classes_of_the_need_are_found_by_name_and_others_have_no_label(checkpoint: str):
     table = TransformersSegmenter(checkpoint, min_score=0.0, hub=HUB).observe(IMAGES, NEED)
     named = {(row["raw_label"], row["label"]) for row in table.iter_rows(named=True) if row["segment"] >= 0}
@@ -151,6 +163,7 @@ def test_classes_of_the_need_are_found_by_name_and_others_have_no_label(checkpoi
         TransformersSegmenter(checkpoint, hub=HUB).check(SegmentationNeed(classes=("toaster",)))
 
 
+@pytest.mark.usefixtures("small")
 def test_objects_below_the_floor_are_left_out(checkpoint: str):
     every = TransformersSegmenter(checkpoint, min_score=0.0, hub=HUB).observe(IMAGES, NEED)
     scores = every["score"].drop_nulls()
@@ -160,6 +173,7 @@ def test_objects_below_the_floor_are_left_out(checkpoint: str):
     assert 0 < kept["score"].drop_nulls().len() < scores.len()
 
 
+@pytest.mark.usefixtures("small")
 def test_an_image_does_not_depend_on_its_batch(checkpoint: str):
     judge = TransformersSegmenter(checkpoint, min_score=0.0, hub=HUB)
     together = judge.observe(IMAGES, NEED)
@@ -167,6 +181,7 @@ def test_an_image_does_not_depend_on_its_batch(checkpoint: str):
     np.testing.assert_allclose(together["score"].drop_nulls(), alone["score"].drop_nulls(), atol=1e-3)
 
 
+@pytest.mark.usefixtures("small")
 def test_own_preprocessing_of_the_checkpoint_gives_other_objects(checkpoint: str):
     released = TransformersSegmenter(checkpoint, min_score=0.0, hub=HUB)
     own = TransformersSegmenter(checkpoint, preprocessing="model", min_score=0.0, hub=HUB)
@@ -194,6 +209,7 @@ def maskformer() -> Any:
     return transformers.MaskFormerForInstanceSegmentation(config), None
 
 
+@pytest.mark.usefixtures("small")
 def test_maskformer_is_segmenter(tmp_path: Path):
     judge = TransformersSegmenter(save(tmp_path / "mf", maskformer()), min_score=0.0, hub=HUB)
     table = judge.observe(IMAGES[:1], NEED)
@@ -201,6 +217,7 @@ def test_maskformer_is_segmenter(tmp_path: Path):
     assert table.filter(pl.col("segment") >= 0).height == 5 * 4
 
 
+@pytest.mark.usefixtures("small")
 def test_detr_with_masks_is_segmenter(tmp_path: Path):
     # The widths of its mask head are fixed, so this one is not quite as tiny.
     names = {0: "Person", 1: "dog", 2: "zebra", 3: "traffic_light"}
@@ -253,6 +270,7 @@ def test_builtin_detector_lends_its_colour_head_where_it_knows_all_colours():
         judge.check(SegmentationNeed(classes=("toaster",)))
 
 
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from verism.judges.embedding.builtin import BuiltinEmbedder
 from verism.judges.embedding.embedder_files import IMAGES, ImageTower, TextTower
 from verism.records import AnswerNeed, LoadedImage, frame
 from verism.training import embedder as training
-from verism.training import embedder_examples
+from verism.training import embedder_examples, embedder_network
 from verism.training._checkpoints import averaged_weights, read_settings
 from verism.training._onnx_export import read_onnx
 from verism.training.embedder import TextBatch, head_targets, mirrored, split_examples, varied_pixels
@@ -48,6 +49,15 @@ from verism.training.embedder_texts import (
     worded,
 )
 from verism.training.settings import EMBEDDER_RENDERING, PAINTSKILLS_CLASSES, EmbedderConfig
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shallow() -> Iterator[None]:
+    """A trunk with fewer of the detector's blocks, which is trained and traced faster."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedder_network, "_SIDE_BLOCKS", (1, 2, 1, 1))
+        yield
+
 
 RED_CAR, BLUE_BUS = Thing(label="car", color="red"), Thing(label="bus", color="blue")
 DOG, CAT = Thing(label="dog"), Thing(label="bird")
@@ -199,26 +209,26 @@ def test_text_batches_label_every_pair():
 # --------------------------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty examples in three chunks, the third of people, small."""
+    """Eighteen examples in three chunks, the third of people, small."""
     out = tmp_path_factory.mktemp("examples")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedder_examples, "CHUNK", 10)
-        render_examples(out, 30, seed=3, size=96)
+        patch.setattr(embedder_examples, "CHUNK", 6)
+        render_examples(out, 18, seed=3, size=96)
     return out
 
 
 def test_examples_are_rendered_once_and_alike(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(embedder_examples, "CHUNK", 10)
+    monkeypatch.setattr(embedder_examples, "CHUNK", 6)
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     told: list[int] = []
-    render_examples(folder, 30, seed=3, size=96, on_chunk=told.append)
+    render_examples(folder, 18, seed=3, size=96, on_chunk=told.append)
     assert told == []
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    render_examples(tmp_path, 10, seed=3, size=96)
+    render_examples(tmp_path, 6, seed=3, size=96)
     ours, theirs = load_examples([tmp_path]), load_examples([folder])
-    assert len(theirs) == 30
-    assert [f.kind == "person" for f in theirs.facts] == [False] * 20 + [True] * 10
-    assert ours.facts == theirs.facts[:10]
+    assert len(theirs) == 18
+    assert [f.kind == "person" for f in theirs.facts] == [False] * 12 + [True] * 6
+    assert ours.facts == theirs.facts[:6]
     assert np.array_equal(ours.image(4), theirs.image(4))
     with pytest.raises(UsageError, match="no examples in"):
         load_examples([tmp_path / "none"])
@@ -229,10 +239,10 @@ def test_examples_are_rendered_once_and_alike(folder: Path, tmp_path: Path, monk
 def test_what_is_held_out_stays_so_when_more_comes(folder: Path):
     examples = load_examples([folder])
     learn, out = split_examples(examples, 0.3)
-    fewer = replace(examples, rows=examples.rows[:15], facts=examples.facts[:15])
-    assert sorted([*learn, *out]) == list(range(30))
-    assert 0 < len(out) < 30
-    assert split_examples(fewer, 0.3)[1].tolist() == [k for k in out if k < 15]
+    fewer = replace(examples, rows=examples.rows[:9], facts=examples.facts[:9])
+    assert sorted([*learn, *out]) == list(range(18))
+    assert 0 < len(out) < 18
+    assert split_examples(fewer, 0.3)[1].tolist() == [k for k in out if k < 9]
 
 
 @pytest.fixture(scope="module")
@@ -324,9 +334,9 @@ def test_perfect_vectors_retrieve_every_text(folder: Path):
     def of_texts(asked: list[str]) -> np.ndarray:
         return np.eye(64)[: len(asked)] if list(asked) == texts else np.eye(64)[40 : 40 + len(asked)]
 
-    result = evaluate(examples, range(30), 64, perfect, of_texts)  # type: ignore[arg-type]
+    result = evaluate(examples, range(18), 64, perfect, of_texts)  # type: ignore[arg-type]
     assert result["r_precision"] == 1.0
-    assert result["scenes"] == 20
+    assert result["scenes"] == 12
     areas = [row["auc_head"] for row in result["garments"].values() if row["with_it"] and row["without"]]
     assert set(areas) == {1.0}
 

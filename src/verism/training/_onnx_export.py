@@ -65,7 +65,7 @@ def write_onnx(
     # The exporter talks of its own affairs, among them that torchvision is missing, which nothing here needs.
     log = logging.getLogger("torch.onnx")
     level = log.level
-    with warnings.catch_warnings(), torch.no_grad():  # without gradients a network is traced in two thirds of the time
+    with warnings.catch_warnings(), torch.no_grad():  # without gradients tracing is faster
         warnings.simplefilter("ignore")
         log.setLevel(logging.ERROR)
         try:
