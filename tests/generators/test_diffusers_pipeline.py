@@ -266,6 +266,16 @@ def images(generator: DiffusersGenerator, asked: Sequence[Request] | None = None
     return [r.pixels for r in results if r.pixels is not None]
 
 
+def in_batches(generator: DiffusersGenerator, *sizes: int) -> dict[int, list[np.ndarray]]:
+    """The same images in batches of each size, by a model that is loaded once."""
+    made = {}
+    for size in sizes:
+        generator.batch_size = size
+        made[size] = images(generator)
+    assert generator.describe()["batch_size_lowered"] == []
+    return made
+
+
 def largest_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> int:
     return max(int(np.abs(a.astype(int) - b.astype(int)).max()) for a, b in zip(first, second, strict=True))
 
@@ -290,10 +300,7 @@ TOLERANCE = {"unclip": 8}
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_batches_do_not_change_an_image(folder, family):
-    made = {
-        size: images(generator_of(str(folder(family)), steps=3, batch_size=size, **FAMILIES[family]))
-        for size in (1, 3, 4)
-    }
+    made = in_batches(generator_of(str(folder(family)), steps=3, **FAMILIES[family]), 1, 3, 4)
     assert made[1][0].shape == (32, 32, 3)
     assert made[1][0].dtype == np.uint8
     assert largest_difference(made[1], made[3]) <= TOLERANCE.get(family, 1)
@@ -303,18 +310,16 @@ def test_batches_do_not_change_an_image(folder, family):
 
 
 def test_what_batches_change_is_rounding(folder):
-    made = []
-    for size in (1, 4):
-        generator = generator_of(str(folder("unclip")), steps=3, batch_size=size, **FAMILIES["unclip"])
-        generator._dtype = torch.float64
-        made.append(images(generator))
-    assert largest_difference(*made) == 0
+    generator = generator_of(str(folder("unclip")), steps=3, **FAMILIES["unclip"])
+    generator._dtype = torch.float64
+    made = in_batches(generator, 1, 4)
+    assert largest_difference(made[1], made[4]) == 0
 
 
 @pytest.mark.parametrize("scheduler", ["ddpm", "euler_a", "dpm++_sde", "lcm"])
 def test_noise_added_on_the_way_is_the_images_own(folder, scheduler):
-    made = [images(sd(folder, steps=4, scheduler=scheduler, batch_size=size)) for size in (1, 3)]
-    assert largest_difference(*made) <= 1
+    made = in_batches(sd(folder, steps=4, scheduler=scheduler), 1, 3)
+    assert largest_difference(made[1], made[3]) <= 1
 
 
 def first_noise(generator: DiffusersGenerator, component: str, argument: str, asked: Sequence[Request]) -> Any:
@@ -650,15 +655,19 @@ MEMORY = [
 ]
 
 
+@pytest.fixture(scope="module")
+def by_twos(folder) -> list[np.ndarray]:
+    return images(sd(folder, batch_size=2, device="cpu"))
+
+
 @pytest.mark.parametrize("failure", MEMORY, ids=lambda f: str(f)[:12])
-def test_out_of_memory_halves_the_batch_for_good(folder, failure):
-    expected = images(sd(folder, batch_size=2))
+def test_out_of_memory_halves_the_batch_for_good(folder, by_twos, failure):
     generator = sd(folder, batch_size=8)
     name = generator.name
     pipeline = stubborn(generator, lambda prompts: failure if len(prompts) > 2 else None)
     made = images(generator)
     assert pipeline.tried == [5, 2, 2, 1]  # five were asked for; 5 // 2 fit
-    assert largest_difference(made, expected) <= 1
+    assert largest_difference(made, by_twos) <= 1
     assert generator.batch_size == 2
     assert generator.name == name
     pipeline.tried.clear()
