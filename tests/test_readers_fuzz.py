@@ -322,7 +322,7 @@ def known() -> dict[str, Any]:
     from verism.suites.social_bias_v1.words import read_words
 
     return {
-        "world": standard_world("geode"),
+        "world": standard_world("geode").choose(objects=["bag", "car"]),
         "bias": standard_study(),
         "presentation": presentation("released"),
         "version": version("paintskills"),
