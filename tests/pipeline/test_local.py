@@ -162,24 +162,25 @@ def test_retry_asks_again_only_for_what_has_no_image(start, suite, prompts):
 
 # --------------------------------------------------------------------------------------------------------------- killed
 @pytest.mark.usefixtures("small_batches")
-@pytest.mark.parametrize("at", range(9))
-def test_a_run_stopped_at_any_write_ends_in_the_same_tables(at, start, suite, scripted, monkeypatch):
+def test_a_run_stopped_at_any_write_ends_in_the_same_tables(start, suite, scripted, monkeypatch):
     # Three batches of four images; each writes detections, truth and images: nine writes to stop at.
-    full = finish(start("whole"), suite, scripted(0.5))
-    run, append, writes = start("cut"), Run.append, iter(range(100))
+    full = contents(finish(start("whole"), suite, scripted(0.5)))
+    append = Run.append
+    for at in range(9):
+        run, writes = start(f"cut-{at}"), iter(range(100))
 
-    def cut(self, table, rows, judge=None, **options):
-        if next(writes) == at:
-            raise KeyboardInterrupt
-        return append(self, table, rows, judge, **options)
+        def cut(self, table, rows, judge=None, *, at=at, writes=writes, **options):
+            if next(writes) == at:
+                raise KeyboardInterrupt
+            return append(self, table, rows, judge, **options)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "append", cut)
-        with pytest.raises(KeyboardInterrupt):
-            finish(run, suite, scripted(0.5))
-    assert run.read("images").height == 4 * (at // 3)
-    finish(Run.open(run.path), suite, scripted(0.5))
-    assert contents(run) == contents(full)
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, "append", cut)
+            with pytest.raises(KeyboardInterrupt):
+                finish(run, suite, scripted(0.5))
+        assert run.read("images").height == 4 * (at // 3)
+        finish(Run.open(run.path), suite, scripted(0.5))
+        assert contents(run) == full
 
 
 KILLED = """
