@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -165,12 +166,27 @@ def score_run(run: Run, suite: PaintSkills, prompts: Sequence[Prompt], boxes: An
     run.write_presentation(suite.presentation())
 
 
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> MakeRun:
+    """``built(name, **options)``: the run of ``build_run``, which is not to be changed; the same is built once."""
+    known: dict[str, Run] = {}
+
+    def build(name: str, **options: Any) -> Run:
+        key = repr((name, sorted(options.items())))
+        if key not in known:
+            known[key] = build_run(tmp_path_factory.mktemp("built") / name, **options)
+        return known[key]
+
+    return build
+
+
 @pytest.fixture
-def make_run(tmp_path: Path) -> MakeRun:
-    """``make_run(name, **options)``: see ``build_run``."""
+def make_run(tmp_path: Path, built: MakeRun) -> MakeRun:
+    """``make_run(name, **options)``: a run of one's own, see ``build_run``."""
 
     def make(name: str = "model-a", **options: Any) -> Run:
-        return build_run(tmp_path / name, **options)
+        shutil.copytree(built(name, **options).path, tmp_path / name)
+        return Run.open(tmp_path / name)
 
     return make
 
