@@ -506,6 +506,10 @@ def test_an_image_that_the_storage_does_not_hand_out_stops_the_run_and_is_not_sc
 @ON_GS
 def test_commands_take_urls_for_what_they_read(store, tmp_path):
     """Paths that the command line makes of URLs, which are no text as in Python."""
+    from importlib import resources
+
+    from verism.generators.builtin import EDITIONS, FILES
+
     asked = ("paintskills", "--limit", 2, "--size", 64, "--detector", "truth")
     made = f"{store.root}/made"
     assert command("run", *asked, "--model", "oracle", "--out", made).exit_code == 0
@@ -516,6 +520,11 @@ def test_commands_take_urls_for_what_they_read(store, tmp_path):
         for to in ("huggingface", "coco", "csv", "parquet") if number else ("csv",):
             done = command("export", out, "--to", to, tmp_path / f"{to}{number}")
             assert done.exit_code == 0, done.stderr
+    data = Path(str(resources.files("verism.generators") / "data" / EDITIONS["iccv"]))
+    for file in FILES:
+        location(f"{store.root}/model/{file}").write_bytes((data / file).read_bytes())
+    done = command("run", *asked, "--model", f"builtin:{store.root}/model", "--out", tmp_path / "own")
+    assert done.exit_code == 0, done.stderr
     there, here = (read_text(tmp_path / f"csv{number}" / "verdicts.csv") for number in (1, 0))
     assert there == here != ""
 
@@ -554,8 +563,14 @@ def test_boards_and_plans_take_urls_and_what_needs_a_disk_is_refused_before_it_b
         ("annotate", run, "--plan"),
         ("agreement", run),
         ("score", run, "--correct", "human"),
+        ("scenes", "sheet", "--out", f"{store.root}/sheet.png"),
+        ("train", "detector", "--scenes", tmp_path, "--out", f"{store.root}/detector"),
+        ("train", "generator", "--scenes", tmp_path, "--out", f"{store.root}/generator"),
+        ("train", "generator", "--scenes", tmp_path, "--out", tmp_path / "g", "--cache", f"{store.root}/cache"),
+        ("train", "skin-tone", "--out", f"{store.root}/skin"),
+        ("list", "suites", "--log-file", f"{store.root}/log.txt"),
     ):
-        with pytest.raises(UsageError, match=r"lies in object storage, and .* (disk|folder of this machine)"):
+        with pytest.raises(UsageError, match=r"lies in object storage, and .* (disk|of this machine)"):
             command(*words)
     assert not [method for method, _ in store.requests if method in ("PUT", "POST")]
     assert str(CheckpointEvaluator("paintskills", out=f"{store.root}/steps").path(1)).startswith(f"{store.root}/steps/")

@@ -15,7 +15,7 @@ import click
 
 from verism.characters import visible
 from verism.limits import MAX_SEED, THREADS
-from verism.locations import location
+from verism.locations import check_on_disk, location
 from verism.progress import be_quiet
 from verism.renames import protocol_name
 
@@ -58,9 +58,22 @@ WORKERS = click.IntRange(1, THREADS.value)  # threads or processes
 class PathType(click.Path):
     """Type of an option or argument that is a file or folder: local, or the URL of one in object storage."""
 
+    def __init__(self, *, disk: str = "", **settings: Any) -> None:
+        """A type.
+
+        Args:
+            disk: why it must be on a disk and what to do, for the message; empty if it need not be.
+            **settings: of ``click.Path``.
+        """
+        super().__init__(**settings)
+        self.disk = disk
+
     def coerce_path_result(self, value: Any) -> Any:
         """The path."""
-        return location(value)
+        path = location(value)
+        if self.disk:
+            check_on_disk(path, self.disk)
+        return path
 
 
 class Services(Protocol):

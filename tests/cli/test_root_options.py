@@ -65,6 +65,11 @@ def test_quiet_and_verbose_together_are_refused():
     assert isinstance(done.exception, UsageError)
 
 
+def test_log_file_by_its_url_is_that_file(tmp_path):
+    assert verism("list", "suites", "--log-file", (tmp_path / "run.log").as_uri(), "-v").exit_code == 0
+    assert (tmp_path / "run.log").is_file()
+
+
 def test_log_file_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     done = verism("list", "suites", "--log-file", tmp_path / "file" / "x.log")

@@ -693,7 +693,12 @@ def scenes() -> None:
 
 
 @scenes.command("sheet")
-@click.option("--out", required=True, type=PathType(), help="PNG file; environments go to NAME-environments.png.")
+@click.option(
+    "--out",
+    required=True,
+    type=PathType(disk="a sheet is drawn into a file of this machine; name one, and copy it from there"),
+    help="PNG file; environments go to NAME-environments.png.",
+)
 @click.option("--only", multiple=True, help="Show only this class; repeatable.")
 @click.option("--size", type=click.IntRange(64, 512), default=128, show_default=True, help="Width of a tile in pixels.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the views.")

@@ -12,7 +12,7 @@ import click
 from verism.cli.defaults import install
 from verism.cli.suite_commands import SuiteGroup
 from verism.errors import UsageError
-from verism.terminal import show_messages
+from verism.terminal import PathType, show_messages
 
 __all__ = ["Root", "configure", "root_options"]
 
@@ -55,7 +55,9 @@ def root_options() -> list[click.Parameter]:
         click.Option(["-q", "--quiet"], is_flag=True, help="Only results, errors and remarks on numbers; no progress."),
         click.Option(["-v", "--verbose"], is_flag=True, help="All failures, what libraries log, tracebacks of errors."),
         click.Option(
-            [LOG_FILE], type=click.Path(dir_okay=False, path_type=Path), help="Append all messages to a file."
+            [LOG_FILE],
+            type=PathType(dir_okay=False, disk="a log grows line by line; name a file of this machine"),
+            help="Append all messages to a file.",
         ),
         click.Option(["--no-color"], is_flag=True, help="No colours; the same as NO_COLOR=1."),
     ]

@@ -34,6 +34,8 @@ __all__ = ["train"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_DISK = PathType(disk="a training writes to a disk; name a folder of this machine")
+
 _FLAGS = {
     "minutes": "--minutes",
     "steps": "--steps",
@@ -165,7 +167,7 @@ def train() -> None:
     type=PathType(),
     help="Folder of rendered scenes; repeatable.",
 )
-@click.option("--out", required=True, type=PathType(), help="Output folder: checkpoint, log, detector.onnx.")
+@click.option("--out", required=True, type=_DISK, help="Output folder: checkpoint, log, detector.onnx.")
 @_setting_options({"detector": DetectorConfig})
 @click.option(
     "--generated", type=click.IntRange(0), default=0, show_default=True,
@@ -241,7 +243,7 @@ def _rendered_options(
             "--test", "n_test", type=click.IntRange(0), default=rendering.test, show_default=True,
             help="Test images to render with another seed; 0: none.",
         ),
-        click.option("--out", required=True, type=PathType(), help=out),
+        click.option("--out", required=True, type=_DISK, help=out),
         _setting_options({label: config}, without=without),
         click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint."),
         click.option("--export-only", is_flag=True, help="Export and measure the current checkpoint of --out."),
@@ -345,10 +347,10 @@ def train_skin_tone(**options: Any) -> None:
     show_default=True,
     help="Without --scenes: number of scenes to render.",
 )
-@click.option("--out", required=True, type=PathType(), help="Output folder: checkpoints, log, model, evaluation.")
+@click.option("--out", required=True, type=_DISK, help="Output folder: checkpoints, log, model, evaluation.")
 @_setting_options({"scenes": SceneChoice})
 @_setting_options(_BASES)
-@click.option("--cache", type=PathType(), help="Cache folder for encoded images (builtin).")
+@click.option("--cache", type=_DISK, help="Cache folder for encoded images (builtin).")
 @click.option("--fresh", is_flag=True, help="Start over even if --out has a checkpoint.")
 @click.option("--export-only", is_flag=True, help="Export the checkpoints of --out as they are (builtin).")
 @click.option(

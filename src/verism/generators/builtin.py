@@ -20,6 +20,7 @@ import numpy as np
 from verism.errors import UsageError
 from verism.generators.layered import Description, Language, compose_with_owners
 from verism.inference import onnx_session
+from verism.locations import location
 from verism.records import Request, Result
 
 __all__ = ["DEFAULTS", "EDITIONS", "FILES", "BuiltinGenerator"]
@@ -212,7 +213,7 @@ def _model(
     """Files, writer and language of a model; if none is named, the first packaged one that knows all classes."""
     data: Any = resources.files("verism.generators") / "data"
     if path is not None or edition is not None:
-        return _read(Path(path) if path is not None else data / EDITIONS[edition or "iccv"], path, threads)
+        return _read(location(path) if path is not None else data / EDITIONS[edition or "iccv"], path, threads)
     first = None
     for folder in EDITIONS.values():
         found = _read(data / folder, None, threads)
