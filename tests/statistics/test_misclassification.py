@@ -289,7 +289,7 @@ def test_intervals_cover_the_truth_of_a_judge_that_overlooks_one_class():
         for aware in hit:
             result = adjusted_shares(answer, table, unusable=120 - reported if aware else None)
             hit[aware] += bool(result.low[2] <= 0.2 <= result.high[2])
-    assert hit[True] >= 42  # 47.5 expected; 42 is 3.6 standard errors below
+    assert hit[True] >= 44  # 47.5 expected; 44 is 2.3 standard errors below
     assert hit[False] < 30
 
 
