@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,9 +32,15 @@ BLOCK = BLOCK_SIZES[0]
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory) -> bytes:
+def whole(tmp_path_factory) -> Path:
+    """The run of one process, which is not to be changed."""
+    return evaluate(tmp_path_factory.mktemp("alone") / "run").path
+
+
+@pytest.fixture(scope="module")
+def alone(whole) -> bytes:
     """The scores of one process."""
-    return (evaluate(tmp_path_factory.mktemp("alone") / "run").path / "scores.json").read_bytes()
+    return (whole / "scores.json").read_bytes()
 
 
 def every_image() -> list[str]:
@@ -81,12 +88,12 @@ def test_a_score_of_a_run_that_is_not_finished_says_so(tmp_path):
     assert any("24 of its images are not there yet" in line for line in run.manifest.scoring.remarks)
 
 
-def test_whatever_shows_the_numbers_of_a_run_that_is_not_finished_says_so(tmp_path):
+def test_whatever_shows_the_numbers_of_a_run_that_is_not_finished_says_so(tmp_path, whole):
     from commands import verism as command
 
     from verism.plans.board import make_board
 
-    part, whole = evaluate(tmp_path / "part", shard="1/2").path, evaluate(tmp_path / "whole").path
+    part, whole = evaluate(tmp_path / "part", shard="1/2").path, shutil.copytree(whole, tmp_path / "whole")
     verism.score(part)
     said = f"note: {part}: the run is not finished: 24 of its images are not there yet\n"
     for form in ("--markdown", "--latex", "--csv", "--json"):
@@ -197,11 +204,11 @@ def test_of_processes_that_begin_a_run_at_once_those_with_the_rules_of_one_go_on
     assert [line for line in refused if f"threshold_revised: {kept} there" not in line] == []
 
 
-def test_another_judge_observes_by_shares(tmp_path):
+def test_another_judge_observes_by_shares(tmp_path, whole):
     from fakes import PixelJudge
 
     for folder, shards in (("one", [None]), ("two", ["1/2", "2/2"])):
-        run = evaluate(tmp_path / folder)
+        run = Run.open(shutil.copytree(whole, tmp_path / folder))
         judges = [PixelJudge(name="other@1", wrong=lambda image_id: image_id.endswith("1#0")) for _ in shards]
         scores = [verism.observe(run, judge, shard=shard) for judge, shard in zip(judges, shards, strict=True)]
         assert [bool(s) for s in scores] == [False] * (len(shards) - 1) + [True]
