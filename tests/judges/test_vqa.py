@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import sys
@@ -99,29 +100,36 @@ def test_one_row_per_image_and_question_whatever_the_batch(family: str, models: 
     assert (chosen["probability"] >= 1 / 3).all()
 
 
+@functools.cache
+def loaded(kind: str, path: str) -> Any:
+    """A model, processor or tokenizer of a class of transformers, read once."""
+    made = getattr(transformers, kind).from_pretrained(path)
+    return made.eval() if isinstance(made, torch.nn.Module) else made
+
+
 def by_hand(family: str, path: str, text: str, pixels: np.ndarray, answer: tuple[int, ...] = ()) -> Any:
     """Logits after the prompt and after each token of an answer, by a single plain call; shape (len(answer) + 1, V)."""
     image = Image.fromarray(pixels)
     if family == "blip":
-        model = transformers.BlipForQuestionAnswering.from_pretrained(path).eval()
-        inputs = transformers.AutoProcessor.from_pretrained(path)(images=image, text=text, return_tensors="pt")
+        model = loaded("BlipForQuestionAnswering", path)
+        inputs = loaded("AutoProcessor", path)(images=image, text=text, return_tensors="pt")
         seen = model.vision_model(inputs["pixel_values"])[0]
         read = model.text_encoder(
             input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], encoder_hidden_states=seen
         )[0]
         start = [model.config.text_config.bos_token_id, *answer]
         return model.text_decoder(input_ids=torch.tensor([start]), encoder_hidden_states=read).logits[0]
-    model = transformers.AutoModelForImageTextToText.from_pretrained(path).eval()
+    model = loaded("AutoModelForImageTextToText", path)
     if family.startswith("qwen"):  # their own processors need torchvision: a place per 2 x 2 patches, by hand
-        shown = transformers.Qwen2VLImageProcessorPil.from_pretrained(path)(images=image, return_tensors="pt")
+        shown = loaded("Qwen2VLImageProcessorPil", path)(images=image, return_tensors="pt")
         places = int(shown["image_grid_thw"].prod()) // 4
-        words = transformers.AutoTokenizer.from_pretrained(path)
+        words = loaded("AutoTokenizer", path)
         ids = words(text.replace("<|image_pad|>", "<|image_pad|>" * places), return_tensors="pt")["input_ids"]
         ids = torch.cat([ids, torch.tensor([answer], dtype=torch.long)], dim=1)
         kinds = (ids == words.convert_tokens_to_ids("<|image_pad|>")).int()
         result = model(input_ids=ids, attention_mask=torch.ones_like(ids), mm_token_type_ids=kinds, **shown)
         return result.logits[0][ids.shape[1] - len(answer) - 1 :]
-    processor = transformers.AutoProcessor.from_pretrained(path)
+    processor = loaded("AutoProcessor", path)
     inputs = processor(images=image, text=text, return_tensors="pt")
     if family == "git":
         inputs = {k: v[:, :-1] if k != "pixel_values" else v for k, v in inputs.items()}

@@ -760,7 +760,7 @@ def test_other_weights_in_the_same_graph_are_another_export(
     assert about == properties
     assert ours.keys() == theirs.keys()
     for name, value in theirs.items():
-        torch.testing.assert_close(ours[name], value, rtol=2**-10, atol=1e-6)  # large ones are rounded to 16 bits
+        torch.testing.assert_close(ours[name], value, rtol=2**-10, atol=1e-5)  # large ones are rounded to 16 bits
 
 
 def test_files_whose_first_layer_sees_pixels_in_channels_are_read(trained: tuple[Path, SceneArrays, BuiltinDetector]):
@@ -929,7 +929,7 @@ def test_class_and_color_alone_are_learnt(
     training.finish(tmp_path, others, others.subset([]), begun_from=kept.read_bytes())
     properties = read_onnx((tmp_path / "detector.onnx").read_bytes())[1]
     assert [float(properties[key]) for key in ("score_scale", "score_shift", "threshold")] == [2.0, 1.5, 0.4]
-    with pytest.raises(UsageError, match="learn was kinds, now None"):
+    with pytest.raises(UsageError, match="learn was kinds, and is not set now"):
         train(others, tmp_path, steps=61, **{**options, "learn": "all"})
     with pytest.raises(UsageError, match="give --start"):
         train(scenes, tmp_path / "none", steps=1, learn="kinds")
@@ -1060,15 +1060,16 @@ def test_weights_that_are_kept_are_averaged_with_those_that_were_learnt(
 ):
     out, _, _ = trained
     traced_once(monkeypatch, out)
-    learnt, _ = read_onnx((out / "detector.onnx").read_bytes())
+    plain = training.export_onnx(out / training.CHECKPOINT, tmp_path / "plain.onnx")
+    learnt, _ = read_onnx(plain.read_bytes())
     other = scaled((out / "detector.onnx").read_bytes(), 3.0)
     path = training.export_onnx(out / training.CHECKPOINT, tmp_path / "both.onnx", kept=(other, 0.25))
     theirs, (mixed, properties) = read_onnx(other)[0], read_onnx(path.read_bytes())
     names = [name for name in learnt if name.startswith("network.")]
     assert len(names) > 20
     for name in names:
-        # The average is rounded to 16 bits, as what was learnt.
-        torch.testing.assert_close(mixed[name], 0.75 * learnt[name] + 0.25 * theirs[name], rtol=2**-10, atol=2**-23)
+        # The average is rounded to 16 bits.
+        torch.testing.assert_close(mixed[name], 0.75 * learnt[name] + 0.25 * theirs[name], rtol=2**-11, atol=2**-24)
     assert json.loads(properties["classes"]) == list(SHAPES)
     built_in = detector_file(None)  # of another width
     with pytest.raises(UsageError, match="of another shape there"):
