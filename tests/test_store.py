@@ -50,6 +50,20 @@ def test_a_run_is_resumed_with_the_same_settings(run):
     assert run.manifest.environment.packages["numpy"]
 
 
+def test_a_run_that_another_process_begins_meanwhile_is_gone_on_with(tmp_path, monkeypatch):
+    exists, others = Path.exists, []
+
+    def late(path, **options):
+        if path.name == "manifest.json" and not others:
+            others.append(None)
+            others.append(Run.start(tmp_path / "run", SETTINGS))
+            return False
+        return exists(path, **options)
+
+    monkeypatch.setattr(Path, "exists", late)
+    assert Run.start(tmp_path / "run", SETTINGS).manifest.uid == others[-1].manifest.uid
+
+
 def test_of_processes_that_say_at_once_how_a_run_will_be_scored_the_first_counts(run, monkeypatch):
     write = store_run.write_scoring
 

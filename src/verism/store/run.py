@@ -184,6 +184,8 @@ class Run:
             return run
         # A start that was killed may have left the manifest's temporary file.
         if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
+            if (path / MANIFEST).exists():  # another process began it just now
+                return cls.start(path, settings, scoring=scoring, plugins=plugins, images_as=images_as)
             raise UsageError(f"{path} exists and is not a run directory; choose another --out")
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path, Manifest.new(settings, plugins=plugins, images_as=images_as or STORAGES[0]))
