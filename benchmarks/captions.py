@@ -103,7 +103,7 @@ def speed(options: argparse.Namespace) -> int:
         rows.append(
             {
                 "metric": metric,
-                "pictures": options.images,
+                "images": options.images,
                 "ours_s": results["ours"]["seconds"],
                 "theirs_s": results["theirs"]["seconds"],
                 "times_faster": results["theirs"]["seconds"] / results["ours"]["seconds"],

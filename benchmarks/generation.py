@@ -49,7 +49,7 @@ class Measured:
         each = 1000 * self.minimum_s / self.images
         return (
             f"{self.clock:<10} {self.job:<10} min {self.minimum_s:>8.3f} s  median {self.median_s:>8.3f} s  "
-            f"{each:>7.1f} ms/picture   x {self.ratio_of_minima:.3f} (min)  x {self.ratio_of_medians:.3f} (median)  "
+            f"{each:>7.1f} ms/image   x {self.ratio_of_minima:.3f} (min)  x {self.ratio_of_medians:.3f} (median)  "
             f"{self.note}"
         )
 
@@ -182,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="JSON instead of lines")
     options = parser.parse_args(argv)
     if min(options.images, options.batch_size, options.steps, options.repeats) < 1:
-        parser.error("--pictures, --batch-size, --steps and --repeats must be at least 1")
+        parser.error("--images, --batch-size, --steps and --repeats must be at least 1")
     import torch
 
     if options.threads is not None:

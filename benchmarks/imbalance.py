@@ -207,7 +207,7 @@ def one_judged(rng: np.random.Generator, case: tuple) -> tuple[FittedShares, np.
 def adjusted(runs: int) -> None:
     print("\nerror of the judge taken out: share of runs with the truth inside, mean width; classes that are there")
     print(
-        f"{'true shares':<34} {'items':>5} {'pictures':>8} {'runs':>4} {'shares':>6} {'least':>5} {'width':>5} "
+        f"{'true shares':<34} {'items':>5} {'images':>8} {'runs':>4} {'shares':>6} {'least':>5} {'width':>5} "
         f"{'absent':>6} {'mean':>5} {'width':>5} {'MAD':>5} {'s/fit':>6}"
     )
     for case in JUDGED:

@@ -60,10 +60,10 @@ def renderer(options: argparse.Namespace) -> list[Measured]:
     (alone_s,) = least_processor_time(options.repeats, lambda: list(alone.render_all(todo)))
     return [
         Measured(
-            "renderer", "1 process, processor time", 1000 * alone_s / n, "ms/picture", alone_s / one, "of its wall time"
+            "renderer", "1 process, processor time", 1000 * alone_s / n, "ms/image", alone_s / one, "of its wall time"
         ),
-        Measured("renderer", f"1 process, {SIZE} x {SIZE}", n / one, "pictures/s", 1.0, "peer"),
-        Measured("renderer", f"2 processes, {SIZE} x {SIZE}", n / two, "pictures/s", one / two, "speed-up; 2 is ideal"),
+        Measured("renderer", f"1 process, {SIZE} x {SIZE}", n / one, "images/s", 1.0, "peer"),
+        Measured("renderer", f"2 processes, {SIZE} x {SIZE}", n / two, "images/s", one / two, "speed-up; 2 is ideal"),
     ]
 
 
@@ -136,12 +136,12 @@ def detector(options: argparse.Namespace) -> list[Measured]:
     verdict = f"{'within' if ratio <= LIMIT_PIPELINE else 'ABOVE'} the limit of {LIMIT_PIPELINE}"
     fixed = f"of it {max(times[3] - times[2], 0.0):.2f} s a run for prompts, rules and scores"
     return [
-        Measured("detector", "network alone, prepared arrays", 1000 * times[0] / n, "ms/picture", 1.0, "peer"),
+        Measured("detector", "network alone, prepared arrays", 1000 * times[0] / n, "ms/image", 1.0, "peer"),
         Measured(
             "detector",
             "BuiltinDetector.observe",
             1000 * times[1] / n,
-            "ms/picture",
+            "ms/image",
             times[1] / times[0],
             f"{unsure} of {n} images seen twice, as what is in them was unsure",
         ),
@@ -149,22 +149,22 @@ def detector(options: argparse.Namespace) -> list[Measured]:
             "detector",
             "reading, hashing, decoding alone",
             1000 * reading / n,
-            "ms/picture",
+            "ms/image",
             reading / times[0],
             "done on other threads while the network works",
         ),
-        Measured("detector", "pipeline: files to stored boxes", 1000 * times[2] / n, "ms/picture", ratio, verdict),
+        Measured("detector", "pipeline: files to stored boxes", 1000 * times[2] / n, "ms/image", ratio, verdict),
         Measured(
             "detector",
             "pipeline, processor time",
             1000 * busy[1] / n,
-            "ms/picture",
+            "ms/image",
             busy[1] / busy[0],
             "of the network's processor time; what it costs where no core is idle",
         ),
         *_profile(*(1000 * seconds / n for seconds in busy), share_again=unsure / n),
         Measured(
-            "detector", "whole run: files to scores", 1000 * times[3] / n, "ms/picture", times[3] / times[0], fixed
+            "detector", "whole run: files to scores", 1000 * times[3] / n, "ms/image", times[3] / times[0], fixed
         ),
     ]
 
@@ -182,7 +182,7 @@ def _profile(
         ("requests, rows, parts written", pipeline - observe - reading, ""),
         ("pipeline", pipeline, f"{pipeline / looks:.2f} of the network with its second looks"),
     )
-    return [Measured("profile", what, part, "ms/picture", part / bare, note) for what, part, note in parts]
+    return [Measured("profile", what, part, "ms/image", part / bare, note) for what, part, note in parts]
 
 
 def generator(options: argparse.Namespace) -> list[Measured]:
@@ -208,9 +208,9 @@ def generator(options: argparse.Namespace) -> list[Measured]:
     )
     note = "" if full / n <= LIMIT_GENERATOR else f"OVER the {LIMIT_GENERATOR} s allowed"
     return [
-        Measured("generator", "simulator, 1 process", rendered / n, "s/picture", 1.0, "peer"),
-        Measured("generator", "built-in model", full / n, "s/picture", full / rendered, note),
-        Measured("generator", "of which painting", generated / n, "s/picture", generated / rendered),
+        Measured("generator", "simulator, 1 process", rendered / n, "s/image", 1.0, "peer"),
+        Measured("generator", "built-in model", full / n, "s/image", full / rendered, note),
+        Measured("generator", "of which painting", generated / n, "s/image", generated / rendered),
     ]
 
 
@@ -272,8 +272,8 @@ def store(options: argparse.Namespace) -> list[Measured]:
             "ledger of files": sum(p.stat().st_size for p in (run.path / "ledger").glob("*")),
         }
     peer = as_lines / n
-    lines = [Measured("store", "the same boxes as JSON lines", peer, "bytes/picture", 1.0, "peer")]
-    lines += [Measured("store", what, size / n, "bytes/picture", size / n / peer) for what, size in sizes.items()]
+    lines = [Measured("store", "the same boxes as JSON lines", peer, "bytes/image", 1.0, "peer")]
+    lines += [Measured("store", what, size / n, "bytes/image", size / n / peer) for what, size in sizes.items()]
     return lines
 
 

@@ -188,14 +188,14 @@ def main() -> None:
     )
     peer = len(some) / slow
     what = f"{options.size} x {options.size}, {int(made[0][1].sum()):,} pixels of skin"
-    results = [Measured("skin_tone", f"loop, {what}", peer, "pictures/s", 1.0, "peer, plain Python")]
+    results = [Measured("skin_tone", f"loop, {what}", peer, "images/s", 1.0, "peer, plain Python")]
     for name, seconds, note in (
         ("array", mean, f"equal: tones the same, angles within {worst:.1g} degrees"),
         ("median", median, "the default"),
         ("median + white-patch", patch, "light of the whole image"),
     ):
         rate = len(made) / seconds
-        results.append(Measured("skin_tone", name, rate, "pictures/s", rate / peer, note))
+        results.append(Measured("skin_tone", name, rate, "images/s", rate / peer, note))
     if options.json:
         print(json.dumps([asdict(row) for row in results], indent=1))
         return

@@ -89,7 +89,7 @@ def main() -> None:
         tables["shared"]["probability"], tables["repeated"]["probability"], rtol=1e-5
     )
     described = {
-        "pictures": options.images,
+        "images": options.images,
         "questions": asked,
         "per_second": {name: asked / value for name, value in seconds.items()},
         "ratio": seconds["repeated"] / seconds["shared"],
