@@ -77,6 +77,12 @@ def test_of_processes_that_say_at_once_how_a_run_will_be_scored_the_first_counts
     assert len(list((run.path / "scorings").iterdir())) == 1
 
 
+def test_how_a_run_will_be_scored_is_known_to_those_who_opened_it_before(run):
+    Run.open(run.path).expect_scoring(Scoring(rules={"threshold": 0.4}))
+    run.expect_scoring(Scoring(rules={"threshold": 0.6}))
+    assert run.manifest.scoring.rules == {"threshold": 0.4}
+
+
 def test_other_settings_are_refused_and_each_difference_named(run):
     changed = replace(SETTINGS, seed=3, suite_settings={"a": 1, "nested": {"b": [1, 5], "c": 0}, "extra": True})
     with pytest.raises(SettingsChanged) as err:

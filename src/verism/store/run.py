@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from html import escape
 from itertools import count
 from pathlib import Path
@@ -176,7 +177,8 @@ class Run:
         """
         if images_as not in (None, *STORAGES):
             raise UsageError(f"images_as: expected {' or '.join(STORAGES)}, got {images_as!r}")
-        if (path / "manifest.json").exists():
+        again = partial(cls.start, path, settings, scoring=scoring, plugins=plugins, images_as=images_as)
+        if (path / MANIFEST).exists():
             run = cls.open(path)
             run.refuse_other(settings, images_as)
             if scoring is not None:
@@ -184,14 +186,13 @@ class Run:
             return run
         # A start that was killed may have left the manifest's temporary file.
         if path.exists() and (not path.is_dir() or any(p.suffix != ".tmp" for p in path.iterdir())):
-            if (path / MANIFEST).exists():  # another process began it just now
-                return cls.start(path, settings, scoring=scoring, plugins=plugins, images_as=images_as)
+            if (path / MANIFEST).exists():
+                return again()  # another process began it just now
             raise UsageError(f"{path} exists and is not a run directory; choose another --out")
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path, Manifest.new(settings, plugins=plugins, images_as=images_as or STORAGES[0]))
         if not write_new(path / MANIFEST, json_bytes(run.manifest.record(scoring=False))):
-            # Another process began it just now.
-            return cls.start(path, settings, scoring=scoring, plugins=plugins, images_as=images_as)
+            return again()
         if scoring is not None:
             run.expect_scoring(scoring)
         return run
@@ -514,6 +515,8 @@ class Run:
             self._with_current_scoring()
         elif not self.is_scored and known.scoring.judges != scoring.judges:
             self.write_scoring(scoring=scoring)
+        else:  # another process may have said so since the run was opened
+            self._with_current_scoring()
 
     def scorings(self) -> list[StoredScoring]:
         """The scorings the run keeps, the oldest first: those with a name, the one that counts, the one before it."""
