@@ -163,9 +163,7 @@ def detector(options: argparse.Namespace) -> list[Measured]:
             "of the network's processor time; what it costs where no core is idle",
         ),
         *_profile(*(1000 * seconds / n for seconds in busy), share_again=unsure / n),
-        Measured(
-            "detector", "whole run: files to scores", 1000 * times[3] / n, "ms/image", times[3] / times[0], fixed
-        ),
+        Measured("detector", "whole run: files to scores", 1000 * times[3] / n, "ms/image", times[3] / times[0], fixed),
     ]
 
 
