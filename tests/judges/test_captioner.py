@@ -281,6 +281,18 @@ def test_names_that_share_a_number_tell_neither():
     assert names.find(named("b_1")) == "b_1"
 
 
+@pytest.mark.parametrize("written", ["de_016#0", "de_016", "out/de_016.png", "val_de_000391895", "391895#1"])
+def test_the_id_of_another_image_does_not_fit_by_its_number(written):
+    names = ImageNames([written])
+    assert names.find(named("fr_016")) is None
+    assert names.find(named("val_fr_000391895")) is None
+
+
+def test_a_name_of_another_kind_fits_by_its_number():
+    for written in ("391895#0", "391895_mscoco_3", "out/vl_t5_391895.png"):
+        assert ImageNames([written]).find(named("COCO_val2014_000000391895")) == written
+
+
 def test_the_number_in_a_name():
     assert number_in("COCO_val2014_000000000009") == 9
     assert number_in("sd21") is None  # behind letters: the name of a model

@@ -53,7 +53,8 @@ class ImageNames:
             stem = _stem(name)
             self._stems.setdefault(stem, []).append(name)
             # What two names share tells neither.
-            if (number := number_in(stem)) is not None:
+            later = re.search(r"#0*[1-9]\d*$", stem)  # not the first image of a prompt, which a number stands for
+            if not later and (number := number_in(stem)) is not None:
                 self._numbers[number] = None if number in self._numbers else name
         self._given: dict[str, str] = {}  # image by name
 
@@ -87,8 +88,9 @@ class ImageNames:
                 return fitting[0]
         number = number_in(_stem(image.prompt_id))
         found = None if number is None else self._numbers.get(number)
-        # `man/0` and `woman/0` share their number, but are names of the same kind, and not the same name.
-        return None if found is not None and _stem(found) == _stem(image.prompt_id) else found
+        # `man/0` and `woman/0` share their number, but are names of the same kind, and not the same name; so are `de_7`
+        # and `fr_7#0`.
+        return None if found is not None and _kind(found) == _kind(image.prompt_id) else found
 
 
 def _folders_fit(a: str, b: str) -> bool:
@@ -99,6 +101,17 @@ def _folders_fit(a: str, b: str) -> bool:
     """
     short, long = sorted((PurePosixPath(a).parts[:-1], PurePosixPath(b).parts[:-1]), key=len)
     return long[len(long) - len(short) :] == short
+
+
+def _kind(name: str) -> tuple[int, int, int]:
+    """How a name is made: number of its parts, which of them is its number (`number_in`), and how many digits that has.
+
+    >>> _kind("count_val_00072"), _kind("object_val_00072#0"), _kind("391895_mscoco_3")
+    ((3, 2, 5), (3, 2, 5), (3, 0, 6))
+    """
+    parts = re.split(r"[\W_]+", _stem(re.sub(r"#\d+$", "", name)))
+    place = max(range(len(parts)), key=lambda n: (parts[n].isdecimal(), len(parts[n])))
+    return len(parts), place, len(parts[place])
 
 
 def _stem(name: str) -> str:
