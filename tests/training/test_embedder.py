@@ -306,7 +306,7 @@ def test_losses_fall_on_a_batch_learnt_by_heart(folder: Path, tmp_path: Path):
 
 def test_a_checkpoint_of_other_settings_is_refused(trained: Path, folder: Path):
     config = EmbedderConfig(steps=4, batch_size=16, size=96, width=32, dim=16, workers=1)
-    with pytest.raises(UsageError, match="size was 64, now 96"):
+    with pytest.raises(UsageError, match="size was 64, and is 96 now"):
         training.train_embedder(load_examples([folder]), config, out=trained)
     with pytest.raises(UsageError, match="multiple of 32"):
         training.train_embedder(load_examples([folder]), replace(config, size=100), out=trained)

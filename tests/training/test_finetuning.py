@@ -348,20 +348,20 @@ def test_a_checkpoint_of_other_settings_is_refused(base: Path, pairs: list[Pair]
     finetune(base, pairs, out=tmp_path, steps=1, **SHORT)
     before = (tmp_path / "checkpoint.safetensors").read_bytes()
     for changed, message in [
-        ({"seed": 4}, r"\(seed was 0, now 4\); use another folder, or resume=False"),
-        ({"lora_rank": 2, "lr": 1e-4}, "lora_rank was None, now 2; lr was 0.001, now 0.0001"),
-        ({"lr_schedule": "linear"}, "lr_until was None, now 2 steps"),
+        ({"seed": 4}, r": seed was 0, and is 4 now\. .* use another folder, or start over: --fresh \(Python: resume=False\)"),
+        ({"lora_rank": 2, "lr": 1e-4}, "lora_rank was not set, and is 2 now; lr was 0.001, and is 0.0001 now"),
+        ({"lr_schedule": "linear"}, "lr_until was not set, and is 2 steps"),
     ]:
         with pytest.raises(UsageError, match=message):
             finetune(base, pairs, out=tmp_path, steps=2, **{**SHORT, **changed})
-    with pytest.raises(UsageError, match=r"data was 6 images, .*, now 5 images"):
+    with pytest.raises(UsageError, match=r"data was 6 images, .*, and is 5 images"):
         finetune(base, pairs[:5], out=tmp_path, steps=2, **SHORT)
     other = tiny_pipeline(tmp_path / "other")
     pipeline = StableDiffusionPipeline.from_pretrained(other)
     with torch.no_grad():
         pipeline.vae.encoder.conv_in.bias[0] += 1
     pipeline.save_pretrained(other)
-    with pytest.raises(UsageError, match=r"\(base_weights was \w+, now \w+\)"):
+    with pytest.raises(UsageError, match=r": base_weights was \w+, and is \w+ now\."):
         finetune(other, pairs, out=tmp_path, steps=2, **SHORT)
     assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
     (tmp_path / "checkpoint.safetensors").write_bytes(before[:100])

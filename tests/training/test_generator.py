@@ -304,7 +304,7 @@ def test_two_workers_learn_what_one_does(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
     line(3, tmp_path / "c.safetensors")
-    with pytest.raises(UsageError, match="seed was 0, now 5"):
+    with pytest.raises(UsageError, match="seed was 0, and is 5 now"):
         line(3, tmp_path / "c.safetensors", seed=5)
 
 
