@@ -348,7 +348,10 @@ def test_a_checkpoint_of_other_settings_is_refused(base: Path, pairs: list[Pair]
     finetune(base, pairs, out=tmp_path, steps=1, **SHORT)
     before = (tmp_path / "checkpoint.safetensors").read_bytes()
     for changed, message in [
-        ({"seed": 4}, r": seed was 0, and is 4 now\. .* use another folder, or start over: --fresh \(Python: resume=False\)"),
+        (
+            {"seed": 4},
+            r": seed was 0, and is 4 now\. .* use another folder, or start over: --fresh \(Python: resume=False\)",
+        ),
         ({"lora_rank": 2, "lr": 1e-4}, "lora_rank was not set, and is 2 now; lr was 0.001, and is 0.0001 now"),
         ({"lr_schedule": "linear"}, "lr_until was not set, and is 2 steps"),
     ]:
