@@ -127,3 +127,11 @@ def test_user_images_index_that_numbers_something_else_is_refused() -> None:
         UserImages(max_images=100).add("p", 100, Path("/a.png"))
     assert UserImages(max_images=100).add("p", 99, Path("/a.png")) == 99
     assert UserImages(max_images=None).add("p", 10**9, Path("/a.png")) == 10**9
+
+
+def test_a_file_that_is_listed_twice_without_an_index_does_not_count_twice(tmp_path: Path) -> None:
+    images = UserImages()
+    assert images.add("p", None, tmp_path / "a.png") == 0
+    assert images.add("q", None, tmp_path / "a.png") == 0  # one image may be held against several prompts
+    with pytest.raises(UsageError, match=r"a.png is listed twice for prompt 'p', and would count twice"):
+        images.add("p", None, tmp_path / "a.png")

@@ -1699,12 +1699,16 @@ def _adjuster(
         def of_kind(card: JudgeCard) -> bool:
             return card.kind == kind or (kind == "rendered" and card.is_of(run.manifest.settings.generator))
 
-        for card in cards:  # else the numbers would be adjusted by something else than was asked for
-            if not of_kind(card) or not any(
+        def speaks(card: JudgeCard) -> bool:
+            return of_kind(card) and any(
                 find_measured([card], judges.get(e.role, ""), e.rule, e.score.protocol, group=part.key)
                 for e in estimands
                 for part in e.parts
-            ):
+            )
+
+        used, asked = any(map(speaks, cards)), {e.role for e in estimands}
+        for card in cards:  # else the numbers would be adjusted by something else than was asked for
+            if not speaks(card) and not (used and card.role not in asked):
                 raise UsageError(
                     f"{run.path}: a card that was given has no error rates for --correct {kind}: it is of kind "
                     f"{card.kind}, of the {card.role} {card.judge}; the run's {card.role} is "

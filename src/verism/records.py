@@ -782,7 +782,8 @@ class Score:
         ci_low: lower end of the confidence interval, in ``unit``.
         ci_high: upper end of the confidence interval, in ``unit``.
         n_used: number of images that entered the value.
-        n_unusable: number of images without a usable answer, which did not enter the value.
+        n_unusable: number of images without a usable answer. They did not enter the value, unless it counts them as
+            wrong or is the share of answers: then they are among ``n_used``.
         group: facet values this number is restricted to; empty for the whole suite.
         unit: unit of the value; empty where the metric of the suite says it (``suites.base.complete_scores``).
         higher_is_better: direction, from the metric of the suite; None where neither is better.
@@ -1172,7 +1173,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("ci_low", "f64", "lower end of the 95 % interval; null when undefined"),
         Column("ci_high", "f64", "upper end"),
         Column("n_used", "i64", "images that entered the value"),
-        Column("n_unusable", "i64", "images without a usable answer, which did not enter it"),
+        Column(
+            "n_unusable", "i64", "images without a usable answer, not in n_used (but for bounds and shares of answers)"
+        ),
         Column("unit", "str", "share, images, ..."),
         Column("higher_is_better", "bool", "direction, or null"),
         Column(

@@ -193,6 +193,7 @@ class UserImages:
         self._max_images = max_images
         self.files: dict[tuple[str, int], Path] = {}
         self._next: dict[str, int] = {}
+        self._counted_up: set[tuple[str, Path]] = set()
 
     def add(self, prompt_id: str, index: int | None, path: Path) -> int:
         """Say which image of a prompt a file is.
@@ -204,12 +205,16 @@ class UserImages:
         Returns:
             The index.
         Raises:
-            UsageError: an index that no prompt has, or another file is this image already.
+            UsageError: an index that no prompt has, another file is this image already, or this file came before
+                without an index.
         """
         check_name(path)
         path = path.absolute()
         following = self._next.get(prompt_id, 0)
         if index is None:
+            if (prompt_id, path) in self._counted_up:
+                raise UsageError(f"{path} is listed twice for prompt {prompt_id!r}, and would count twice; keep one")
+            self._counted_up.add((prompt_id, path))
             index = following
         elif self._max_images is not None and index >= self._max_images:
             raise UsageError(f"{path}: image {index} of prompt {prompt_id!r}? Images of each prompt count from 0")

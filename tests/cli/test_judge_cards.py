@@ -107,6 +107,19 @@ def test_a_card_that_says_nothing_of_the_run_is_refused_and_no_other_takes_its_p
     assert not any(score.adjusted for score in Run.open(run.path).scores())
 
 
+def test_a_card_of_a_role_that_the_run_does_not_have_may_stand_beside_one_that_is_used(run, tmp_path, in_process):
+    in_process("judge", "card", run.path, "--from", "truth", "--out", tmp_path / "c.json")
+    card = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
+    (tmp_path / "tones.json").write_text(json.dumps(card | {"role": "skin_tone", "judge": "t@1"}), encoding="utf-8")
+    given = ("--card", tmp_path / "tones.json")
+    code, _, err = in_process("score", run.path, "--correct", "rendered", *given)
+    assert code == 2
+    assert "of the skin_tone t@1; the run's skin_tone is none" in err
+    code, _, err = in_process("score", run.path, "--correct", "rendered", "--card", tmp_path / "c.json", *given)
+    assert code == 0, err
+    assert any(score.adjusted for score in Run.open(run.path).scores())
+
+
 def test_json_has_the_rates_of_every_table(run, tmp_path, in_process):
     code, out, err = in_process("judge", "card", run.path, "--from", "truth", "--out", tmp_path / "c.json", "--json")
     assert code == 0, err

@@ -121,6 +121,7 @@ def test_wrong_usage(call, arguments, says):
         ("a,b\n1,x\n", "counts"),
         ("a,b\n", "a row"),
         ("a,a\n1,2\n", "each class once"),
+        ("prompt,a,b,Total\nx,1,2,3\ny,4,5,9\n", "the column 'Total' of"),
         ("prompt,a,b\np,1,2\nq,1,2\np,3,4\n", "row 4 of"),
     ],
 )

@@ -1,6 +1,7 @@
 """Statistics of the bench, against values worked by hand and against what was planted."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,6 +61,17 @@ def test_area_under_the_curve_counts_pairs_of_items():
     result = task_result("j", [item(k, true, "right", score=s) for k, (true, s) in enumerate(rows)])
     assert result.auc.value == pytest.approx(4.5 / 6)
     assert math.isnan(result.calibration)  # too few items for one
+
+
+def test_numbers_of_the_items_with_a_score_say_how_many_these_are():
+    items = one_each(30)
+    some = [replace(i, score=float(i.true == "right")) if n % 3 == 0 else i for n, i in enumerate(items)]
+    board = make_board("vqa", "rendered:0", [Judged(given="j", name="j@1", items=tuple(some))])
+    assert board.tasks[0].n_scored == 20
+    assert "1.000 (20 of 60)" in bench_text(board)
+    assert "1.000 (20 of 60)" in bench_markdown(board)
+    whole = make_board("vqa", "rendered:0", [Judged(given="j", name="j@1", items=tuple(some[::3]))])
+    assert "(20 of" not in bench_text(whole)
 
 
 def test_calibration_error_is_the_mean_distance_of_bins():

@@ -73,7 +73,7 @@ def make(
     spec=None,
     ids: str = "p",
     seed: int = 0,
-    size: int = 256,
+    size: int | tuple[int, int] = 256,
     settings=None,
     n: int = 96,
     n_real: int = 300,
@@ -88,10 +88,17 @@ def make(
     run.write_prompts(
         [Prompt(prompt_id=f"{ids}{i}", suite=suite, text=text, spec=spec) for i, text in enumerate(texts)]
     )
-    image = {"index": 0, "seed": 7, "state": "ok", "width": size, "height": size, "note": ""}
+    sizes = size if isinstance(size, tuple) else (size,) * len(texts)
+    image = {"index": 0, "seed": 7, "state": "ok", "note": ""}
     run.append(
         "images",
-        frame("images", [image | {"image_id": f"{ids}{i}#0", "prompt_id": f"{ids}{i}"} for i in range(len(texts))]),
+        frame(
+            "images",
+            [
+                image | {"image_id": f"{ids}{i}#0", "prompt_id": f"{ids}{i}", "width": side, "height": side}
+                for i, side in zip(range(len(texts)), sizes, strict=True)
+            ],
+        ),
     )
     counts = {"covered": n_real}
     run.write_scores(
@@ -148,6 +155,12 @@ ALL = {spec.name for spec in MADE.metrics}
         pytest.param({"seed": 3}, "seed of the images: 0 in A, 3 in B", ALL, id="seed"),
         pytest.param(
             {"size": 512}, "size of the images: 256 x 256 pixels in A, 512 x 512 pixels in B", ALL, id="image size"
+        ),
+        pytest.param(
+            {"size": (256, 512)},
+            "size of the images: 256 x 256 pixels in A, 2 sizes (512 x 512 pixels 50 %) in B",
+            ALL,
+            id="another size of some images",
         ),
         pytest.param({"settings": {"balanced": False}}, "balanced: true in A, false in B", ALL, id="setting"),
         pytest.param({"settings": {"balanced": None}}, "balanced: true in A, not set in B", ALL, id="setting of null"),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Array = Any  # numpy arrays: numpy is loaded with the first command, not with the command line
 
+TOTALS = ("total", "sum", "all", "n", "count", "images")  # names of columns that may be sums of the others
+
 
 @contextmanager
 def usage() -> Iterator[None]:
@@ -157,6 +159,11 @@ def read_counts(path: Path, option: str) -> tuple[list[str], list[list[float]]]:
             table.append([float(row[i]) for i in columns])
         except ValueError:
             raise UsageError(f"{option}: row {number} of {path} must have counts; got {','.join(row)[:200]}") from None
+    for i, name in enumerate(classes):
+        if name.lower() in TOTALS and all(row[i] == sum(row) - row[i] for row in table):
+            raise UsageError(
+                f"{option}: the column {name!r} of {path} is the sum of the others and no class; remove it"
+            )
     return classes, table
 
 

@@ -81,6 +81,7 @@ class TaskResult:
         disturbance: what was done to the images; empty: nothing.
         n_items: items asked.
         n_unusable: of these, without anything usable.
+        n_scored: usable ones with a score, which ``auc`` and ``calibration`` are of.
         n_pairs: units of the intervals.
         usable: share with something usable.
         right: share of all items that are right; without anything usable is not right.
@@ -101,6 +102,7 @@ class TaskResult:
     disturbance: str
     n_items: int
     n_unusable: int
+    n_scored: int
     n_pairs: int
     usable: Interval
     right: Interval
@@ -285,6 +287,7 @@ def task_result(judge: str, items: Sequence[BenchItem], *, seed: int = 0, n_resa
         disturbance=first.disturbance,
         n_items=len(items),
         n_unusable=len(items) - len(usable),
+        n_scored=len(scored),
         n_pairs=len({i.pair for i in items}),
         usable=answered,
         right=of_all,

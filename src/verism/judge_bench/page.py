@@ -17,9 +17,9 @@ from verism.judge_bench.words import (
     answers,
     bench_markdown,
     bench_record,
-    number,
     p_words,
     rate,
+    scored,
     robustness_table,
     speed,
     truth_words,
@@ -107,8 +107,8 @@ def _view(result: TaskResult) -> dict[str, Any]:
         "specificity": rate(result.specificity),
         "marks": (_mark(result.sensitivity), _mark(result.specificity)),
         "right": rate(result.right),
-        "auc": number(result.auc.value),
-        "calibration": number(result.calibration),
+        "auc": scored(result, result.auc.value),
+        "calibration": scored(result, result.calibration),
     }
 
 

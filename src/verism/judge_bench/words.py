@@ -18,6 +18,7 @@ __all__ = [
     "disturbance_words",
     "p_words",
     "rate",
+    "scored",
     "speed",
     "truth_words",
 ]
@@ -46,6 +47,18 @@ def rate(interval: Interval, *, ends: bool = True) -> str:
 def number(value: float, digits: int = 3) -> str:
     """A number, or a dash where it is undefined."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def scored(result: TaskResult, value: float) -> str:
+    """A number of the items with a score, and how many these are where others have a usable answer, too.
+
+    Args:
+        result: what it is of.
+        value: the number.
+    """
+    n_usable = result.n_items - result.n_unusable
+    of = f" ({result.n_scored:,} of {n_usable:,})" if result.n_scored < n_usable and not math.isnan(value) else ""
+    return number(value) + of
 
 
 def speed(judge: Judged) -> str:
@@ -173,8 +186,8 @@ def _rows(board: Board, disturbed: bool = False) -> list[list[str]]:
             f"{r.n_unusable:,}",
             rate(r.sensitivity),
             rate(r.specificity),
-            number(r.auc.value),
-            number(r.calibration),
+            scored(r, r.auc.value),
+            scored(r, r.calibration),
         ]
         for r in board.tasks
         if bool(r.disturbance) == disturbed

@@ -334,10 +334,14 @@ class Comparability:
         return [Reason(kind="seed", text=text, remedy=f"run both with --seed {a}")]
 
     def _image_sizes(self) -> list[Reason]:
-        sizes = [_image_size(run) for run in (self.a, self.b)]
-        if not all(sizes) or sizes[0] == sizes[1]:
+        sizes = [_image_sizes(run) for run in (self.a, self.b)]
+        totals = [of_run.total() for of_run in sizes]
+        if not all(totals):
             return []
-        texts = [f"{width} x {height} pixels" for width, height in filter(None, sizes)]
+        shared = sum(min(n / totals[0], sizes[1][size] / totals[1]) for size, n in sizes[0].items())
+        if shared >= 1 - ANSWERED_TOLERANCE:
+            return []
+        texts = [_sizes_in_words(of_run) for of_run in sizes]
         text = self._difference("size of the images", *texts)
         return [Reason(kind="image size", text=text, remedy="generate both at the same size")]
 
@@ -546,16 +550,25 @@ def _real_identity(run: Run) -> tuple[Any, ...]:
     return (run.manifest.settings.reference,) if run.manifest.settings.reference else ()
 
 
-def _image_size(run: Run) -> tuple[int, int] | None:
-    """Width and height of the images in pixels, where all of them have the same."""
+def _image_sizes(run: Run) -> Counter[tuple[int, int]]:
+    """Number of images by width and height in pixels, where these are known."""
     import polars as pl
 
     def sizes(rows: pl.DataFrame) -> pl.DataFrame:
-        return rows.filter(pl.col("state") == "ok").select("width", "height").drop_nulls().unique()
+        known = rows.filter(pl.col("state") == "ok").select("width", "height").drop_nulls()
+        return known.group_by("width", "height").len()
 
-    found = run.take_images(["state", "width", "height"], sizes)
-    known = pl.concat(found).unique() if found else pl.DataFrame()
-    return (int(known["width"][0]), int(known["height"][0])) if known.height == 1 else None
+    found: Counter[tuple[int, int]] = Counter()
+    for part in run.take_images(["state", "width", "height"], sizes):
+        for width, height, n in part.iter_rows():
+            found[width, height] += n
+    return found
+
+
+def _sizes_in_words(sizes: Counter[tuple[int, int]]) -> str:
+    ((width, height), n) = max(sizes.items(), key=lambda entry: (entry[1], entry[0]))
+    text = f"{width} x {height} pixels"
+    return text if len(sizes) == 1 else f"{len(sizes):,} sizes ({text} {100 * n / sizes.total():.0f} %)"
 
 
 def _total(score: Score) -> int:
