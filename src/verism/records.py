@@ -1174,7 +1174,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("ci_high", "f64", "upper end"),
         Column("n_used", "i64", "images that entered the value"),
         Column(
-            "n_unusable", "i64", "images without a usable answer, not in n_used (but for bounds and shares of answers)"
+            "n_unusable",
+            "i64",
+            "images without a usable answer, beyond n_used (in bounds, shares of answers: among it)",
         ),
         Column("unit", "str", "share, images, ..."),
         Column("higher_is_better", "bool", "direction, or null"),

@@ -19,8 +19,8 @@ from verism.judge_bench.words import (
     bench_record,
     p_words,
     rate,
-    scored,
     robustness_table,
+    scored,
     speed,
     truth_words,
 )
