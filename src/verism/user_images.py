@@ -212,9 +212,7 @@ class UserImages:
         path = path.absolute()
         following = self._next.get(prompt_id, 0)
         if index is None:
-            if (prompt_id, path) in self._counted_up:
-                raise UsageError(f"{path} is listed twice for prompt {prompt_id!r}, and would count twice; keep one")
-            self._counted_up.add((prompt_id, path))
+            self.count_up(prompt_id, path)
             index = following
         elif self._max_images is not None and index >= self._max_images:
             raise UsageError(f"{path}: image {index} of prompt {prompt_id!r}? Images of each prompt count from 0")
@@ -223,3 +221,16 @@ class UserImages:
             raise UsageError(f"both {before} and {path} are image {index} of prompt {prompt_id!r}; keep one")
         self._next[prompt_id] = max(following, index + 1)
         return index
+
+    def count_up(self, prompt_id: str, path: Path) -> None:
+        """Note that a file is an image of a prompt without saying which.
+
+        Args:
+            prompt_id: the prompt.
+            path: the file.
+        Raises:
+            UsageError: it was noted before.
+        """
+        if (prompt_id, path) in self._counted_up:
+            raise UsageError(f"{path} is listed twice for prompt {prompt_id!r}, and would count twice; keep one")
+        self._counted_up.add((prompt_id, path))

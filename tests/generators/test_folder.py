@@ -110,6 +110,15 @@ def test_rows_of_one_prompt_are_its_images_in_order(tmp_path):
     assert names(match_images(manifest, [C])) == {(C.prompt_id, 0): "zero.png", (C.prompt_id, 2): "two.png"}
 
 
+@pytest.mark.parametrize("column", ["prompt", "prompt_id"])
+def test_a_row_that_repeats_another_is_refused_and_does_not_count_twice(put, column):
+    row = f"x.png,{C.prompt_id if column == 'prompt_id' else C.text}\n"
+    table = put("x.png") / "rows.csv"
+    table.write_text(f"path,{column}\n{row}{row}", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"x\.png is listed twice for prompt 'spatial_val_00003'"):
+        match_images(table, [C])
+
+
 def test_images_of_one_text_are_dealt_out_in_order(tmp_path):
     twins = [prompt("p1", "a dog"), prompt("p2", "a dog", n_images=2), prompt("p3", "a cat")]
     manifest = tmp_path / "list.jsonl"

@@ -189,6 +189,8 @@ def _from_rows(
             else:
                 reasons.append(f"{row.where}: {text!r:.80} is no prompt of the run")
         else:
+            if row.index is None and index is not None:
+                images.count_up(prompt_id, row.path)
             images.add(prompt_id, index, row.path)
     files = {key: path for key, path in images.files.items() if key[1] < by_id[key[0]].n_images}
     spare = {key: path for key, path in images.files.items() if key not in files}
