@@ -66,6 +66,18 @@ def test_metrics_have_every_defined_score_with_its_interval_and_counts_once(scor
     assert states == {"ok": 22, "refused": 1, "failed": 1, "missing": 0}
 
 
+def test_groups_whose_names_are_alike_but_for_a_slash_stay_apart(scored, monkeypatch):
+    value = headline(scored)
+    groups = [{"place": "a/b"}, {"place": "a_b"}, {"place": "c/d"}]
+    scores = [replace(value, group=group, value=n / 10) for n, group in enumerate(groups, 1)]
+    monkeypatch.setattr(scored, "scores", lambda: scores)
+    evaluation = Evaluation(run=scored)
+    names = [evaluation.score_name(of_group).rpartition("/")[2] for of_group in scores]
+    assert re.fullmatch(r"place=a_b-[0-9a-f]{8}", names[0])
+    assert names[1:] == ["place=a_b", "place=c_d"]
+    assert [evaluation.metrics()[evaluation.score_name(of_group)] for of_group in scores] == [0.1, 0.2, 0.3]
+
+
 def test_headline_metrics_are_those_of_the_run(scored):
     evaluation = Evaluation(run=scored)
     assert [evaluation.metrics("headline")[name] for name in evaluation.headline_names()] == list(

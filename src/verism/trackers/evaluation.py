@@ -6,7 +6,8 @@ import base64
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 from verism.errors import UsageError
 from verism.files import write_json, write_whole
-from verism.records import STATES, Score
+from verism.records import STATES, Score, content_hash
 from verism.report_kit.evidence import Evidence
 from verism.report_kit.gallery import OUTCOMES, GallerySettings, Outcome, collect, pick
 from verism.report_kit.page import write_report
@@ -124,16 +125,29 @@ class Evaluation:
         return [self.score_name(score) for score in self.run.headlines(self.presentation)]
 
     def score_name(self, score: Score) -> str:
-        """The name of a score in ``metrics``.
+        """The name of a score in ``metrics``; where a facet has the values ``a/b`` and ``a_b``, the first gets a hash.
 
         Args:
             score: a score of the run.
         """
+        parts = self._parts(score)
+        name = _joined(parts)
+        if name in self._shared_names and any("/" in part for part in parts):
+            return f"{name}-{content_hash(parts)[:8]}"
+        return name
+
+    @cached_property
+    def _shared_names(self) -> Set[str]:
+        """Names that several scores would have."""
+        return {
+            name for name, n in Counter(_joined(self._parts(score)) for score in self.run.scores()).items() if n > 1
+        }
+
+    def _parts(self, score: Score) -> list[str]:
         protocols = list(self.presentation.info.protocols)
         parts = [self.suite, *([score.protocol] if score.protocol != (protocols or ["revised"])[0] else [])]
         parts += [score.metric, *(f"{facet}={value}" for facet, value in score.group.items())]
-        parts += [f"adjusted={score.adjusted}"] if score.adjusted else []
-        return "/".join(part.replace("/", "_") for part in parts)
+        return parts + ([f"adjusted={score.adjusted}"] if score.adjusted else [])
 
     def image_counts(self) -> dict[str, int]:
         """Number of images by state, zeros included."""
@@ -239,6 +253,10 @@ class Evaluation:
     def folder(self) -> str:
         """Where files of this evaluation lie among those of others: ``SUITE``, or ``SUITE/step-00001000``."""
         return self.suite if self.step is None else f"{self.suite}/step-{self.step:08d}"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "/".join(part.replace("/", "_") for part in parts)
 
 
 def _flat(value: Any, name: str) -> Iterator[tuple[str, str]]:
