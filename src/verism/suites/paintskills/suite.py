@@ -666,34 +666,40 @@ def _boxes_by_image(
     """Detections as arrays per image, most confident first."""
     import polars as pl
 
-    found_value = (
+    found = (
         detections.filter(pl.col("query") >= 0)
         .join(images.select("image_id", "width", "height"), on="image_id", how="inner")
         .sort(["image_id", "score", "query"], descending=[False, True, False])
     )
-    result = {}
-    for (image_id,), rows in found_value.group_by(["image_id"], maintain_order=True):
-        size = np.array([rows["width"][0], rows["height"][0]], dtype=np.float64)
-        corners = rows.select("x0", "y0", "x1", "y1").to_numpy().astype(np.float64)
-        center = (corners[:, :2] + corners[:, 2:]) / 2
-        extent = corners[:, 2:] - corners[:, :2]
-        scores = np.array(rows["class_scores"].to_list(), dtype=np.float64)
-        if scores.shape != (rows.height, len(classes)):
-            raise UsageError(
-                f"detections of {image_id}: {scores.shape[-1] if scores.ndim > 1 else 0} class scores for "
-                f"{len(classes)} classes; the detector searched for other classes than this suite needs. "
-                "Run it again: verism observe"
-            )
+    n_scores = found["class_scores"].list.len().fill_null(0)
+    if (others := n_scores != len(classes)).any():
+        image_id, n = found.filter(others)["image_id"][0], n_scores.filter(others)[0]
+        raise UsageError(
+            f"detections of {image_id}: {n} class scores for {len(classes)} classes; the detector searched for other "
+            "classes than this suite needs. Run it again: verism observe"
+        )
+    # Of all images at once: a table for each image takes longer than all rules.
+    size = found.select("width", "height").to_numpy().astype(np.float64)
+    corners = found.select("x0", "y0", "x1", "y1").to_numpy().astype(np.float64)
+    center, extent = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
+    relative_center, relative_extent = center / size, extent / size
+    class_scores = found["class_scores"].explode().to_numpy().astype(np.float64).reshape(found.height, len(classes))
+    scores = found["score"].to_numpy().astype(np.float64)
+    labels, colors = found["label"].to_list(), found["color"].to_list()
+    result, start = {}, 0
+    for image_id, n in found.group_by("image_id", maintain_order=True).len().iter_rows():
+        own = slice(start, start + n)
         result[str(image_id)] = Boxes(
-            labels=rows["label"].to_list(),
-            scores=rows["score"].to_numpy().astype(np.float64),
-            center=center / size,
-            extent=extent / size,
-            pixel_center=center,
-            pixel_extent=extent,
-            class_scores=scores,
+            labels=labels[own],
+            scores=scores[own],
+            center=relative_center[own],
+            extent=relative_extent[own],
+            pixel_center=center[own],
+            pixel_extent=extent[own],
+            class_scores=class_scores[own],
             classes=classes,
-            colors=rows["color"].to_list() if judges_colors else None,
+            colors=colors[own] if judges_colors else None,
             head=head,
         )
+        start += n
     return result
