@@ -1176,7 +1176,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column(
             "n_unusable",
             "i64",
-            "images without a usable answer, beyond n_used (in bounds, shares of answers: among it)",
+            "images without a usable answer; only bounds and shares of answers count them in n_used as well",
         ),
         Column("unit", "str", "share, images, ..."),
         Column("higher_is_better", "bool", "direction, or null"),

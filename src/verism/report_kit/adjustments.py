@@ -31,8 +31,8 @@ BY = {
     "model": "adjusted by a model's labels",
 }
 # A card whose images were not found to be like those of the run: every output that shows the number says so.
-NAMED = 2  # numbers that a note names before it counts them
 BY |= {f"{kind}-unmatched": f"{text}, NOT found to be of images like these" for kind, text in BY.items()}
+NAMED = 2  # numbers that a note names before it counts them
 
 
 def as_judged(scores: Iterable[Score]) -> list[Score]:
