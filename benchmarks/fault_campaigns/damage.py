@@ -62,23 +62,22 @@ FOREIGN = "another run's"
 def jobs(setting: Setting) -> list[Job]:
     """The pairs of a file and a way to damage it, dealt out to jobs."""
     if setting.quick:
-        return [Job(NAME, damage, (1, 150, 1), 6)]
+        return [Job(NAME, damage, (1, 150, 3), 6)]
     return [Job(NAME, damage, (part, PARTS, None), 20) for part in range(PARTS)]
 
 
 def damage(site: Site, part: int, parts: int, at_most: int | None) -> Iterator[Trial]:
     """Damage files of two runs, one of rendered images with ground truth and one of a user's images."""
     other = _other(site)
-    calm: dict[str, dict[str, str]] = {}
+    calm = {name: _calm(site, name) for name in ("rendered", "mine")}
     pairs = [
         (name, file, way)
-        for name in ("rendered", "mine")
+        for name in calm
         for file in sorted(p.relative_to(site.templates / name) for p in _files(site.templates / name))
         for way in (*DAMAGES, FOREIGN)
     ]
     random.Random(f"{site.setting.seed} pairs").shuffle(pairs)
     for name, file, way in pairs[part::parts][:at_most]:
-        calm[name] = calm.get(name) or _calm(site, name)
         run = site.folder / "run"
         shutil.rmtree(run, ignore_errors=True)
         shutil.copytree(site.templates / name, run)

@@ -160,7 +160,7 @@ PLACES: dict[str, Callable[[Path], object]] = {
 def jobs(setting: Setting) -> list[Job]:
     """Runs of some seventy bad images each, by a manifest; and folders with names that are no text."""
     if setting.quick:
-        return [Job(NAME, bad_images, (0, 10), 6)]
+        return [Job(NAME, bad_images, (0, 40), 6)]
     names = [Job(NAME, bad_names, (), 5)]
     return names + [Job(NAME, bad_images, (number, BATCH), 15) for number in range(BATCHES)]
 

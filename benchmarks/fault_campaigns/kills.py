@@ -117,7 +117,7 @@ def jobs(setting: Setting) -> list[Job]:
         if subject.words[0] not in cli.commands:
             continue
         if setting.quick:
-            if subject.name == "score":
+            if subject.name in ("score", "run --images"):
                 made.append(Job(NAME, kill, (number, 0, 1, 2), 5))
             continue
         parts = max(1, round(subject.kills * subject.seconds / 20))

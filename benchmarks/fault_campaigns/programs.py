@@ -104,7 +104,7 @@ def jobs(setting: Setting) -> list[Job]:
     """The programs, dealt out."""
     names = list(PROGRAMS)
     if setting.quick:
-        return [Job(NAME, misbehave, (["no JSON"],), 6)]
+        return [Job(NAME, misbehave, (["no JSON", "a device"],), 6)]
     return [Job(NAME, misbehave, (names[part::8],), 25) for part in range(8)]
 
 

@@ -142,7 +142,7 @@ def test_everything_equals_the_obvious_implementation(clouds, strict):
 grid = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=5, max_size=40)
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(
     grid,
     grid,

@@ -138,7 +138,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
 few_places = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=12, max_size=40)
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(few_places, few_places, st.integers(1, 3), st.booleans(), st.sampled_from([np.int64, np.float32, np.float64]))
 def test_ties_and_duplicates_in_halves_are_decided_exactly(real, generated, k, strict, dtype):
     with pytest.MonkeyPatch.context() as patch:
@@ -148,7 +148,7 @@ def test_ties_and_duplicates_in_halves_are_decided_exactly(real, generated, k, s
 
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("width", [0.2, 0.8, 1.0, 2.0])  # from pairs that nearly all lie inside to hardly any
-@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("k", [1, 3, 4])
 def test_halves_of_clouds_equal_the_plain_numbers(width, k):
     rng = np.random.default_rng(20)
     real, generated = rng.standard_normal((60, 12)), width * rng.standard_normal((51, 12))
@@ -274,15 +274,15 @@ def off_manifold_prompts(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarr
 def test_intervals_with_prompts_hold_where_those_without_do_not():
     rng = np.random.default_rng(11)
     runs = []
-    for number in range(40):
+    for number in range(RUNS):
         real, generated, prompt = off_manifold_prompts(rng)
         runs.append([half_samples(real, generated, 3, seed=number, n_splits=12, clusters=c) for c in (None, prompt)])
     truth = np.mean([single.values.precision for single, _ in runs])
     held = [
         np.mean([ends.low <= truth <= ends.high for ends in (r[i].interval("precision") for r in runs)]) for i in (0, 1)
     ]
-    assert held[0] < 33 / 40
-    assert held[1] >= 34 / 40  # 38 expected of 95 %; 34 is 2.9 standard errors below
+    assert held[0] < 50 / 60
+    assert held[1] >= 53 / 60
     for single, whole in runs:
         assert single.values == whole.values  # prompts are about intervals alone
 

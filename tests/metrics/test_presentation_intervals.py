@@ -17,7 +17,7 @@ SHAPE = (2, 16, 5, 6)  # groups, contexts, images, attributes
 GROUP, CONTEXT, _, ATTRIBUTE = (index.ravel() for index in np.indices(SHAPE))
 PLANTED = np.array([0.3, -0.2, 0.1, -0.05, 0.0, 0.0])
 NONE = np.zeros(6)
-REPEATS = 80
+REPEATS = 150
 
 
 def told(seed: int, planted: np.ndarray, *, labels: bool, explicit: bool) -> Presentation:
@@ -27,7 +27,7 @@ def told(seed: int, planted: np.ndarray, *, labels: bool, explicit: bool) -> Pre
     mean = 0.35 + np.array([0.5, -0.5])[:, None, None, None] * planted + effect + np.zeros(SHAPE)
     values = (rng.random(SHAPE) < mean).astype(float) if labels else mean + rng.normal(0, 0.05, SHAPE)
     clusters = CONTEXT + 16 * ATTRIBUTE if explicit else CONTEXT
-    return vector_with_intervals(values.ravel(), GROUP, ATTRIBUTE, clusters, seed=seed, n_resamples=150)
+    return vector_with_intervals(values.ravel(), GROUP, ATTRIBUTE, clusters, seed=seed, n_resamples=200)
 
 
 @pytest.mark.parametrize(("labels", "explicit"), [(True, False), (False, True)])
@@ -39,10 +39,10 @@ def test_intervals_hold_what_was_planted(labels, explicit):
         held.append((pair.low <= PLANTED) & (pair.high >= PLANTED))
         scores.append(result.score.low <= np.abs(PLANTED).mean() <= result.score.high)
         revised.append(result.score.debiased - np.abs(PLANTED).mean())
-    # 480 intervals of entries, of which six share their images: two standard errors are below 0.03.
-    assert 0.92 <= np.mean(held) <= 0.985
-    assert 0.88 <= np.mean(scores) <= 1.0
-    assert abs(np.mean(revised)) < 0.015  # the raw score of labels lies 0.03 too high
+    # 900 intervals of entries, of which six share their images: two standard errors are below 0.02.
+    assert 0.93 <= np.mean(held) <= 0.975
+    assert 0.90 <= np.mean(scores) <= 1.0
+    assert abs(np.mean(revised)) < 0.012  # the raw score of labels lies 0.03 too high
 
 
 @pytest.mark.parametrize("explicit", [True, False])
@@ -57,9 +57,9 @@ def test_where_nothing_differs_the_score_is_what_chance_gives(explicit):
         false.append(np.any(result.pairs[0].p_adjusted <= 0.05))
     assert np.mean(raw) == pytest.approx(np.mean(chance), rel=0.06)
     assert np.mean(chance) > 0.05  # so a score of this size says nothing
-    assert np.mean(above_zero) <= 0.075
-    assert np.mean(false) <= 0.1  # 0.05 and two standard errors
-    assert np.mean(np.array(p_values) <= 0.5) == pytest.approx(0.5, abs=0.13)
+    assert np.mean(above_zero) <= 0.06
+    assert np.mean(false) <= 0.09  # 0.05 and two standard errors
+    assert np.mean(np.array(p_values) <= 0.5) == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_clear_difference_is_found_and_named():
@@ -110,4 +110,4 @@ def test_estimates_of_planted_embeddings_find_the_vector_and_its_interval_holds_
     for _ in range(REPEATS):
         estimate = vector_with_intervals(estimates(images(16)).ravel(), GROUP, ATTRIBUTE, CONTEXT, n_resamples=20)
         held.append((estimate.pairs[0].low <= expected) & (estimate.pairs[0].high >= expected))
-    assert 0.92 <= np.mean(held) <= 0.98
+    assert 0.93 <= np.mean(held) <= 0.97

@@ -111,7 +111,7 @@ def test_a_mean_of_absolute_values_lies_between_the_ends_of_all_its_terms():
 def test_ends_of_a_mean_of_absolute_values_hold_it(true):
     rng = np.random.default_rng(8)
     held = []
-    for _ in range(24):
+    for _ in range(60):
         counts = ((100 - (x := int(rng.binomial(100, 0.1))), x), (y := int(rng.binomial(100, 0.15)), 100 - y))
         parts = []
         for term in range(4):
@@ -124,7 +124,7 @@ def test_ends_of_a_mean_of_absolute_values_hold_it(true):
         whole = replace(estimand(*parts), terms=tuple((2 * k, 2 * k + 1) for k in range(4)))
         [made] = adjust_by_cards([whole], [card(table(counts))], JUDGES)
         held.append(made.score.ci_low - 1e-9 <= abs(true[0] - true[1]) <= made.score.ci_high + 1e-9)
-    assert np.mean(held) >= 0.9  # they are wide: all but one or two
+    assert np.mean(held) >= 0.95
 
 
 def test_a_small_group_is_adjusted_by_cards_and_by_enough_labels_only():

@@ -90,7 +90,7 @@ def test_one_value_only_is_undefined_and_chance_is_about_zero():
     assert math.isnan(krippendorff_alpha([[1, 1, 1], [1, 1, 1]]).value)
     assert math.isnan(krippendorff_alpha([[1, None], [None, 1]]).value)
     rng = np.random.default_rng(5)
-    result = krippendorff_alpha(rng.integers(0, 2, (3, 1000)), n_resamples=100)
+    result = krippendorff_alpha(rng.integers(0, 2, (3, 2000)), n_resamples=200)
     assert abs(result.value) < 0.05
     assert result.low < 0 < result.high
 
@@ -103,7 +103,7 @@ def test_alpha_interval_covers_the_truth():
     for repetition in range(100):
         truth = rng.random(120) < 0.5
         ratings = np.where(rng.random((3, 120)) < 0.9, truth, ~truth).astype(int)
-        result = krippendorff_alpha(ratings, n_resamples=100, seed=repetition)
+        result = krippendorff_alpha(ratings, n_resamples=300, seed=repetition)
         inside += result.low <= 0.64 <= result.high
     assert 88 <= inside <= 99  # 95 expected; binomial with 100 draws
 

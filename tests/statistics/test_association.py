@@ -197,10 +197,10 @@ def test_intervals_cover_the_truth_and_grow_with_clusters():
         truth = np.repeat(rng.integers(0, 2, 40), 3)
         sides = [np.where(rng.random(120) < 0.2, 1 - truth, truth) for _ in range(2)]
         clusters = np.repeat(np.arange(40), 3)
-        result = phi(*sides, clusters=clusters, n_resamples=100, seed=trial)
+        result = phi(*sides, clusters=clusters, n_resamples=200, seed=trial)
         hit += result.low <= 0.36 <= result.high
         wide.append(result.high - result.low)
-        plain.append((lambda f: f.high - f.low)(phi(*sides, n_resamples=100, seed=trial)))
+        plain.append((lambda f: f.high - f.low)(phi(*sides, n_resamples=200, seed=trial)))
     assert 51 <= hit <= 60  # 95 % of 60 is 57; 51 is 3.6 standard errors below
     assert np.mean(wide) > 0.95 * np.mean(plain)
 

@@ -1,6 +1,6 @@
 """Estimators against a known answer: a 95 % interval must hold the truth in 93 to 97 of 100 simulated runs.
 
-With 800 runs the share itself has a standard error of 0.8 %. Seeds are fixed.
+With 1,000 to 2,000 runs the share itself has a standard error of 0.5 to 0.7 %. Seeds are fixed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from verism.statistics import (
     wilson,
 )
 
-N_RUNS = 800
+N_RUNS = 1_500
 
 
 def coverage(intervals: Iterable[tuple[float, float]], truth: float) -> float:
@@ -92,7 +92,7 @@ def test_ignoring_the_clusters_is_seen_to_fail():
         clusters = clusters_of(rng, 150, 5)
         values = clustered_answers(rng, clusters, 0.7, 0.3)
         naive.append(ends(wilson(values.sum(), len(values))))
-        if seed < 200:
+        if seed < 300:
             single = cluster_bootstrap_mean(values, np.arange(len(values)), seed=seed, n_resamples=300)
             naive_bootstrap.append(ends(single))
     assert coverage(naive, 0.7) < 0.90
@@ -103,11 +103,11 @@ def test_ignoring_the_clusters_is_seen_to_fail():
 def test_cluster_bootstrap_mean(method):
     rng = np.random.default_rng(4)
     runs = []
-    for seed in range(500):
+    for seed in range(1_000):
         clusters = clusters_of(rng, 100, 4)
         values = clustered_answers(rng, clusters, 0.7, 0.3)
-        runs.append(ends(cluster_bootstrap_mean(values, clusters, seed=seed, n_resamples=300, method=method)))
-    assert 0.92 <= coverage(runs, 0.7) <= 0.98  # 500 runs: standard error 1.0 %
+        runs.append(ends(cluster_bootstrap_mean(values, clusters, seed=seed, n_resamples=600, method=method)))
+    assert 0.93 <= coverage(runs, 0.7) <= 0.97
 
 
 GRADES = {
@@ -142,13 +142,13 @@ def test_cluster_bootstrap_of_a_statistic():
     def mean_gap(x, y):
         return x.mean() - y.mean()
 
-    for seed in range(200):
+    for seed in range(300):
         clusters = clusters_of(rng, 30, 3)
         shared = rng.normal(size=30)[clusters]
         x, y = 1 + shared + rng.normal(size=(2, len(clusters))) * [[1.0], [0.5]]
         y -= 0.5 * shared
-        runs.append(ends(cluster_bootstrap(mean_gap, x, y, clusters=clusters, seed=seed, n_resamples=150)))
-    assert 0.905 <= coverage(runs, 0.0) <= 0.985  # 200 runs: standard error 1.5 %
+        runs.append(ends(cluster_bootstrap(mean_gap, x, y, clusters=clusters, seed=seed, n_resamples=250)))
+    assert 0.91 <= coverage(runs, 0.0) <= 0.98  # 300 runs: standard error 1.3 %
 
 
 @pytest.mark.parametrize("rates", [(0.9, 0.6, 0.3), (0.99, 0.95, 0.97)])

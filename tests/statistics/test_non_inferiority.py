@@ -217,7 +217,7 @@ def test_independent_numbers_worked_by_hand():
     [(40, 1, 0.02, 0.1, 0.0), (15, 4, 0.05, 0.1, 0.6), (40, 9, 0.02, 0.02, 0.5), (100, 1, 0.0, 0.25, 0.0)],
 )
 def test_false_alarms_at_the_margin_stay_below_the_level(prompts, each, margin, churn, stay):
-    rng, alarms, runs = np.random.default_rng(1), 0, 200
+    rng, alarms, runs = np.random.default_rng(1), 0, 300
     clusters = np.repeat(np.arange(prompts), each)
     for _ in range(runs):
         u = rng.random((prompts, each))
@@ -227,8 +227,8 @@ def test_false_alarms_at_the_margin_stay_below_the_level(prompts, each, margin, 
         lost, gained = u.ravel() < margin + churn, u.ravel() > 1 - churn
         result = non_inferiority(~gained, ~lost, clusters, margin=margin, seed=0, n_resamples=1)
         alarms += result.p_exceeds <= 0.05
-    # At a level of 5 %, more than 20 of 200 have a chance of 0.1 %.
-    assert alarms <= 20
+    # At a level of 5 %, more than 27 of 300 have a chance of 0.1 %.
+    assert alarms <= 27
 
 
 def test_paired_difference_and_the_gate_agree_on_which_way_a_drop_goes():

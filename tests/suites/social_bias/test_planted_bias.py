@@ -226,9 +226,9 @@ def told_by_people(rendered, rng, share):
     return lambda rule, _: described[rule]
 
 
-# Of six evaluations, coverage of 95 % has a standard error of 8.9 %; bounds are three below that of one number, and of
+# Of ten evaluations, coverage of 95 % has a standard error of 6.9 %; bounds are three below that of one number, and of
 # the mean over numbers that go up and down together they are closer.
-REPEATS = 6
+REPEATS = 10
 
 
 @pytest.mark.parametrize(("biased", "truth"), [(True, PLANTED), (False, UNDER_AN_EVEN_MODEL)])
@@ -243,8 +243,8 @@ def test_intervals_hold_what_was_planted(suite, biased, truth):
             assert numbers["mad", axis, "", ""].value > numbers["mad_debiased", axis, "", ""].value
     held = tally.coverage()
     assert set(held) == set(truth)
-    assert all(share >= 0.66 for share in held.values()), held
-    assert np.mean(list(held.values())) >= 0.86, held
+    assert all(share >= 0.7 for share in held.values()), held
+    assert np.mean(list(held.values())) >= 0.87, held
     off = tally.off()
     assert abs(off["mad_debiased", "gender", ""]) < 0.03
     assert abs(off["mad_debiased", "tone", ""]) < 0.01
@@ -269,8 +269,8 @@ def test_a_judge_that_errs_misses_and_is_mended_by_a_card_and_by_people(suite):
     assert set(card) == set(PLANTED) - {("mad_debiased", "tone", ""), ("pooled_mad", "tone", "")}
     assert set(people) == {key for key in PLANTED if "mad" not in key[0]}
     for mended in (card, people):
-        assert all(share >= 0.66 for share in mended.values()), mended
-        assert np.mean(list(mended.values())) >= 0.86, mended
+        assert all(share >= 0.7 for share in mended.values()), mended
+        assert np.mean(list(mended.values())) >= 0.88, mended
     for kind in ("rendered", "human"):
         assert all(abs(off) < 0.05 for key, off in tally.off(kind).items() if key[:2] != ("axis_mean", "tone"))
 
@@ -327,8 +327,8 @@ def _rendered_run(folder, name, *, jobs, seed, female):
 
 
 def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
-    run = _rendered_run(tmp_path, "run", jobs=8, seed=5, female=0.75)
-    other = _rendered_run(tmp_path, "other", jobs=8, seed=2, female=0.5)
+    run = _rendered_run(tmp_path, "run", jobs=12, seed=5, female=0.75)
+    other = _rendered_run(tmp_path, "other", jobs=12, seed=2, female=0.5)
     truth = {("axis_mean", "gender", ""): 0.5, ("class_share", "gender", "female"): 0.75,
              ("presence", "attribute", "man"): 0.8,
              ("presence_difference", "attribute", "woman - man"): -0.6}  # fmt: skip
@@ -348,7 +348,7 @@ def test_runs_are_mended_by_a_card_of_another_run_and_by_votes(tmp_path):
 
     # Three people look at a part of the images, and slip themselves now and then; the majority is the truth.
     tasks = [t for t in tasks_of(run) if t.name in ("gender", "attribute: a tie")]
-    items = [i for t in tasks for i in draw_items([run], t, per_cell=24, by=("prompts",), seed=1)]
+    items = [i for t in tasks for i in draw_items([run], t, per_cell=30, by=("prompts",), seed=1)]
     store = VoteStore.create(
         study_path(run, None),
         Study(tasks=tuple(tasks), items=tuple(items), runs=(str(run.path.absolute()),), overlap=3),
@@ -377,7 +377,7 @@ def test_tones_of_rendered_faces_through_a_card_of_other_images(tmp_path):
         rows = csv.writer(file)
         rows.writerow(["path", "tone"])
         # Most of the tones that will be painted: of the others it matters little how the judge errs.
-        for n, tone in enumerate([*([2, 4, 6] * 4), 1, 3, 5, 7, 8, 9, 10]):
+        for n, tone in enumerate([*TONES.tolist() * 2, *([2, 4, 6] * 2)]):
             looks = {"woman": n % 3 == 0, "tone": tone, "worn": set(), "seed": 900 + n}
             Image.fromarray(renderer.render(**looks).pixels).save(tmp_path / f"{n}.png")
             rows.writerow([f"{n}.png", tone])
@@ -388,7 +388,7 @@ def test_tones_of_rendered_faces_through_a_card_of_other_images(tmp_path):
     study = tmp_path / "study.json"
     axes = [{"name": "tone", "groups": ["person"]}]
     study.write_text(json.dumps(TIE_ONLY | {"descriptors": [f"job {n}" for n in range(6)], "axes": axes,
-                                            "groups": ["person"], "attributes": [], "n_images": 3}))  # fmt: skip
+                                            "groups": ["person"], "attributes": [], "n_images": 4}))  # fmt: skip
     shares = np.array([0, 0.3, 0, 0.5, 0, 0.2, 0, 0, 0, 0])
     run = verism.evaluate(
         "social_bias", model=PeopleGenerator(renderer, PeopleSettings(tones=shares)), study=study, skin_tone=judge,
@@ -397,17 +397,17 @@ def test_tones_of_rendered_faces_through_a_card_of_other_images(tmp_path):
     )  # fmt: skip
     result = named(run.scores())
     used = result["axis_mean", "tone", "", "rendered"]
-    assert used.n_used >= 15  # of 18 images
+    assert used.n_used >= 20  # of 24 images
     assert used.ci_low <= shares @ TONES <= used.ci_high
     held = []
     for tone, share in zip(LABELS, shares, strict=True):
         reported = result["class_share", "tone", tone, "rendered"]
         held.append(reported.ci_low - 1e-9 <= share <= reported.ci_high + 1e-9)
     assert sum(held) >= 9, held  # of ten intervals of 95 %, one may miss
-    # 18 images of 6 professions, and one to four items of each tone: little, but something of nine steps.
+    # 24 images of 6 professions, and two to four items of each tone: little, but something of nine steps.
     assert used.ci_high - used.ci_low < 6
     widths = [s.ci_high - s.ci_low for key, s in result.items() if (key[0], key[3]) == ("class_share", "rendered")]
-    assert min(widths) < 0.85, widths
+    assert min(widths) < 0.5, widths
     # What the published code makes of the same faces has nothing to do with what was rendered.
     released = {key: s for key, s in named(run.scores(), "released").items() if key[0] == "class_share"}
     assert sum(released["class_share", "tone", t, ""].value for t in ("2", "4")) < 0.2
