@@ -352,7 +352,7 @@ def test_command_line_and_plans_take_images_as(tmp_path):
 
 
 # --------------------------------------------------------------------------------------------------- a run that is cut
-@pytest.mark.parametrize("number", range(0, 40, 7))
+@pytest.mark.parametrize("number", range(0, 40, 5))
 def test_a_run_killed_at_any_write_goes_on_and_has_each_image_once(number, files, tmp_path, monkeypatch):
     path = tmp_path / "run"
     with monkeypatch.context() as patch, suppress(Killed):
@@ -617,7 +617,7 @@ def test_compact_puts_small_shards_together_and_leaves_out_what_no_row_names(cop
     assert (copied / "scores.json").read_bytes() == scores
 
 
-@pytest.mark.parametrize("number", range(0, 60, 9))
+@pytest.mark.parametrize("number", range(0, 60, 7))
 @pytest.mark.parametrize("to", ["shards", "files"])
 def test_a_conversion_killed_at_any_change_leaves_every_image_and_goes_on(
     to, number, files, shards, tmp_path, monkeypatch

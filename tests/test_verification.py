@@ -165,19 +165,16 @@ def test_verify_damaged_file_is_named_and_the_exit_code_is_1(kind, how, copied):
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     else:
         file.unlink()
-    checked = verism.verify(copied)
-    found = {f.file: f.problem for f in checked.findings}
-    assert not checked.is_whole
+    found = findings(copied)
     if kind == "ledger/*.json" and how == "deleted":  # of one segment of several, parts speak for themselves
         assert "prompts.parquet" in found
     else:
         assert found[file.relative_to(copied).as_posix()] == ("missing" if how == "deleted" else "damaged") or (
             how == "deleted" and kind in ("scoring.json", "scorings/*/scoring.json")
         )
-    if how == "flipped":
-        done = command("verify", copied)
-        assert done.exit_code == 1
-        assert f"repair: verism verify {shlex.quote(str(copied))} --repair" in done.stdout
+    done = command("verify", copied)
+    assert done.exit_code == 1
+    assert f"repair: verism verify {shlex.quote(str(copied))} --repair" in done.stdout
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -282,7 +279,7 @@ def test_repair_sets_a_foreign_part_aside(copied, made):
     assert same(tables(copied), tables(made))
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 4, 7, 11, 16, 25])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 7, 9, 12, 16, 20, 25])
 def test_repair_killed_at_any_change_of_a_file_is_finished_by_the_next(number, copied, made, monkeypatch):
     flip(file_of(copied, "observations/detections/builtin-*/part-*.parquet"))
     flip(file_of(copied, "scorings/*/verdicts.parquet"))
